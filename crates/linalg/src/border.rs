@@ -44,8 +44,8 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     let [front, skipped, kept] = [dim.front, dim.skipped, dim.kept].map(|n| n as usize);
     let [behind, from_bytes, to_bytes] =
         [dim.behind, dim.from_bytes, dim.to_bytes].map(|n| n as usize);
-    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped + kept` of
-    // `from_bytes`; whole positions are equally large in both.
+    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped +
+    // kept` of `from_bytes`; whole positions are equally large in both.
     unsafe {
         zero(to, front * to_bytes);
         let mut to = to.add(front * to_bytes);
@@ -73,10 +73,10 @@ const LONG: usize = 128;
 const WIDE: usize = 32;
 
 /// # Safety
-/// There are so many bytes in both places, which do not overlap.
+/// Both ranges have `bytes` bytes, and do not overlap.
 #[inline(always)]
 unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller promises the bytes; no part begins before the first or ends behind the last of them.
+    // SAFETY: the caller promises the bytes; all parts are between the first and the last of them.
     unsafe {
         match bytes {
             LONG.. => core::ptr::copy_nonoverlapping(from, to, bytes),
@@ -99,7 +99,7 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// # Safety
-/// There are `N` bytes at `at` in both places.
+/// Both ranges have `N` bytes from offset `at` on.
 #[inline(always)]
 unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
     // SAFETY: the caller promises.
@@ -112,7 +112,7 @@ unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
 /// Copies the first and the last `N` bytes.
 ///
 /// # Safety
-/// There are so many bytes in both places, at least `N`.
+/// Both ranges have `bytes` bytes, at least `N`.
 #[inline(always)]
 unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller promises.
@@ -123,10 +123,10 @@ unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) 
 }
 
 /// # Safety
-/// There are so many bytes.
+/// The range has `bytes` bytes.
 #[inline(always)]
 unsafe fn zero(to: *mut u8, bytes: usize) {
-    // SAFETY: the caller promises the bytes; no part begins before the first or ends behind the last of them.
+    // SAFETY: the caller promises the bytes; all parts are between the first and the last of them.
     unsafe {
         match bytes {
             33.. => core::ptr::write_bytes(to, 0, bytes),
@@ -141,7 +141,7 @@ unsafe fn zero(to: *mut u8, bytes: usize) {
 }
 
 /// # Safety
-/// There are so many bytes, at least `N`.
+/// The range has `bytes` bytes, at least `N`.
 #[inline(always)]
 unsafe fn zero_ends<const N: usize>(to: *mut u8, bytes: usize) {
     // SAFETY: the caller promises.
@@ -182,7 +182,8 @@ mod tests {
             };
             let from: Vec<u8> = (0..3 * (kept + 1)).map(|n| n as u8 | 1).collect();
             let mut to = vec![9u8; 3 * length as usize + 1];
-            // SAFETY: the array has three rows of the stated size, the copy room for three, and one byte more.
+            // SAFETY: the array has three rows of the stated size, the copy room for three and one
+            // byte more.
             unsafe { copy(&[rows, row], 1, from.as_ptr(), to.as_mut_ptr()) };
             let mut wanted = Vec::new();
             for own in from.chunks(kept as usize + 1) {

@@ -227,7 +227,8 @@ mod neon {
     /// As [`super::RowsFn`].
     pub(super) unsafe fn rows<V: Numbers>(rows: &Rows<'_>) {
         let mut start = 0;
-        // SAFETY: the caller promises what [`super::RowsFn`] asks for; there are so many groups.
+        // SAFETY: the caller promises what [`super::RowsFn`] asks for; all groups are below
+        // `rows.groups`.
         unsafe {
             while start + 4 * V::LANES <= rows.groups {
                 groups::<V, 4>(rows, start, V::LANES);
@@ -243,7 +244,7 @@ mod neon {
     /// Computes `N` vectors of groups from `start` on; the last vector has `last` lanes.
     ///
     /// # Safety
-    /// As [`rows`]; there are so many groups.
+    /// As [`rows`]; these groups exist.
     #[inline(always)]
     unsafe fn groups<V: Numbers, const N: usize>(rows: &Rows<'_>, start: usize, last: usize) {
         let lanes = |n: usize| if n + 1 < N { V::LANES } else { last };
@@ -289,7 +290,7 @@ mod avx512 {
             let mask = ((1u32 << count) - 1) as u16;
             let mut sums = [_mm512_setzero_ps(); ROWS];
             // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX-512
-            // F, BW and VL; the mask has the groups from `start` on alone.
+            // F, BW and VL; the mask selects only existing groups from `start` on.
             unsafe {
                 for &[l, r] in rows.taps {
                     let right = V::load(rhs.offset(r).add(start), mask);
@@ -319,7 +320,7 @@ mod avx2 {
     pub(super) unsafe fn rows(rows: &Rows<'_>) {
         let mut start = 0;
         // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX2 and FMA;
-        // there are so many groups.
+        // all groups are below `rows.groups`.
         unsafe {
             // Two vectors: with one for each row there would be too few independent sums.
             while start + 2 * LANES <= rows.groups {
@@ -339,13 +340,13 @@ mod avx2 {
     /// Computes `V` vectors of groups from `start` on, or a partial vector of the remaining groups.
     ///
     /// # Safety
-    /// As [`rows`]; there are so many groups.
+    /// As [`rows`]; these groups exist.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn groups<const V: usize, const SOME: bool>(rows: &Rows<'_>, start: usize) {
         let there = _mm256_set1_epi32((rows.groups - start).min(LANES) as i32);
         let mask = _mm256_cmpgt_epi32(there, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        // SAFETY: the caller promises what [`rows`] asks for; the mask has the groups that there
-        // are alone.
+        // SAFETY: the caller promises what [`rows`] asks for; the mask selects only existing
+        // groups.
         unsafe {
             let load = |base: *const u8, tap: isize, v: usize| {
                 let place = base.cast::<f32>().offset(tap).add(start + v * LANES);

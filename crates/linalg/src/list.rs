@@ -69,14 +69,14 @@ impl<T: Copy, const N: usize> Deref for List<T, N> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: so many things were written, and the count is at most `N`.
+        // SAFETY: the first `count` items were written, and `count` is at most `N`.
         unsafe { core::slice::from_raw_parts(self.items.as_ptr().cast(), self.count) }
     }
 }
 
 impl<T: Copy, const N: usize> DerefMut for List<T, N> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: so many things were written, and the count is at most `N`.
+        // SAFETY: the first `count` items were written, and `count` is at most `N`.
         unsafe { core::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.count) }
     }
 }

@@ -146,14 +146,14 @@ impl TopK {
     /// As [`Self::run`].
     #[inline(always)]
     unsafe fn select<B: Bits>(&self, arrays: &mut Arrays<'_>, scratch: *mut u8) {
-        // SAFETY: the caller promises room for so many keys, which are numbers.
+        // SAFETY: the caller promises room for this many keys, which are numbers.
         let best: &mut [B::Key] =
             unsafe { core::slice::from_raw_parts_mut(scratch.cast(), self.keys()) };
         #[cfg(target_arch = "x86_64")]
         match self.isa.width {
-            // SAFETY: what may be used is there.
+            // SAFETY: the CPU has the instructions that may be used.
             VectorWidth::Avx512 => return unsafe { self.avx512::<B>(arrays, best) },
-            // SAFETY: what may be used is there.
+            // SAFETY: the CPU has the instructions that may be used.
             VectorWidth::Avx2 => return unsafe { self.avx2::<B>(arrays, best) },
             _ => {}
         }
@@ -306,7 +306,7 @@ mod tests {
                     };
                     let (mut values, mut places) = (vec![0; 2 * k * size], vec![0; 2 * k]);
                     let mut scratch = vec![0u128; top.scratch_bytes().div_ceil(16)];
-                    // SAFETY: the scratch memory is as large as was asked for.
+                    // SAFETY: the scratch memory has the requested size.
                     unsafe {
                         let scratch = scratch.as_mut_ptr().cast();
                         top.run(&bytes, &mut values, &mut places, scratch);

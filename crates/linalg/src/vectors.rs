@@ -22,12 +22,12 @@ pub trait Vector<R> {
     /// Loads numbers from memory.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many numbers may be read.
+    /// The CPU has these vectors; [`Self::COUNT`] numbers can be read.
     unsafe fn load(from: *const R) -> Self::Value;
     /// Stores numbers to memory.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many numbers may be written.
+    /// The CPU has these vectors; [`Self::COUNT`] numbers can be written.
     unsafe fn store(to: *mut R, x: Self::Value);
 }
 

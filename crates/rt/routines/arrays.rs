@@ -78,7 +78,7 @@ macro_rules! scratch {
 /// `N` words from an address on.
 ///
 /// # Safety
-/// There are so many.
+/// This many words can be read.
 unsafe fn words<'w, const N: usize>(words: *const i64) -> &'w [i64; N] {
     // SAFETY: the caller promises the words.
     unsafe { &*words.cast() }
@@ -186,8 +186,8 @@ unsafe fn top_k_scratch(words: *const i64) -> usize {
 /// The arguments are a generator's.
 #[inline(always)]
 unsafe fn run_random_bits(_: CpuFeatures, arguments: Arguments) {
-    // SAFETY: the caller promises a generator's words and arrays: a state of at least two words, a next
-    // one of as many, and an array of the sizes.
+    // SAFETY: the caller promises a generator's words and arrays: a state of at least two words, a
+    // next state of the same size, and an array of the given sizes.
     unsafe {
         let start = arguments.words;
         let &[three_fry, state_words, bits, is_signed, size, count] = words(start);

@@ -54,7 +54,8 @@ impl Description {
     /// # Safety
     /// The words are a description.
     unsafe fn at(words: *const i64) -> Option<Self> {
-        // SAFETY: the caller promises the words: a head, counts, spatial dimensions, and the sizes of three arrays.
+        // SAFETY: the caller promises the words: a head, counts, spatial dimensions, and three
+        // arrays' sizes.
         let (head, counts, of_spatial, sizes) = unsafe {
             let counts = &*words.add(HEAD).cast::<[i64; COUNTS]>();
             let count = counts[0] as usize;
@@ -160,7 +161,8 @@ pub unsafe extern "C" fn tegula_rt_convolution(
     out: *mut u8,
     scratch: *mut u8,
 ) -> i64 {
-    // SAFETY: the caller promises the description, the functions, the arrays and the scratch memory.
+    // SAFETY: the caller promises the description, the functions, the arrays and the scratch
+    // memory.
     let is_bordered = unsafe {
         let description = Description::at(words);
         description.and_then(|description| compute(&description, &*functions, [input, kernel], out, scratch))
@@ -203,8 +205,8 @@ unsafe fn compute(
     found.each_product(border.as_ref(), &mut |axes| {
         let words = description.product(&axes, None);
         let words = words.as_ptr();
-        // SAFETY: the caller promises the arrays; the scratch memory has room for what each product takes, and the
-        // functions write what they make ready to its begin.
+        // SAFETY: the caller promises the arrays; the scratch memory has room for what each product
+        // needs, and the functions write prepared products to its start.
         unsafe {
             if (functions.depthwise)(words, base, kernel, nothing, out, scratch) != 0
                 || (functions.planes)(words, base, kernel, nothing, out, scratch) != 0

@@ -26,7 +26,7 @@ impl Call<'_> {
     /// # Safety
     /// The words are a description.
     unsafe fn at(words: *const i64) -> Self {
-        // SAFETY: the caller promises that the words are a description, which has so many.
+        // SAFETY: the caller promises that the words are a description, which has at least a head.
         unsafe {
             Self {
                 head: &*words.cast(),
@@ -44,7 +44,7 @@ impl Call<'_> {
         let lists = [&mut axes.batch, &mut axes.rows, &mut axes.columns, &mut axes.depth];
         for (list, &count) in lists.into_iter().zip(self.head) {
             for _ in 0..count {
-                // SAFETY: the description has so many axes.
+                // SAFETY: the description has this many axes.
                 let [size, lhs, rhs, out] = unsafe { at.read() };
                 at = at.wrapping_add(1);
                 list.push(Axis {

@@ -61,8 +61,8 @@ pub use cpu_features::{CpuFeatures, VectorWidth};
 pub use element_type::{Category, ElementType};
 pub use float16::{bf16, f16};
 
-/// Required by `no_std`. No routine panics on a valid call; an invalid one stops the process, since there
-/// is no caller that could handle a panic.
+/// Required by `no_std`. No routine panics on a valid call; an invalid one stops the process,
+/// because there is no caller that could handle a panic.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     stop()

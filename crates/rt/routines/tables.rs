@@ -20,8 +20,8 @@ impl<T> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: whoever made the memory's `Tables` keeps it while its tables are used, and
-        // so many things were written. Tables that are only counted are not read.
+        // SAFETY: the creator of the memory's `Tables` keeps it while its tables are used, and
+        // `count` items were written. Tables that are only counted are not read.
         unsafe { slice::from_raw_parts(self.start, self.count) }
     }
 }

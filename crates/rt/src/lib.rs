@@ -21,14 +21,14 @@
 //!
 //! | name | words | data |
 //! |---|---|---|
-//! | `sort` | elements of a row, their distance, rows, arrays, the key's type or -1, whether the largest is first, arrays that keys are computed from; then bytes of an element of each array, and which arrays keys are of | the program's functions: whether an element goes before another, and what computes keys |
-//! | `top_k_VECTORS` | elements of a row, rows, how many are selected, whether the largest, their type | |
-//! | `random_bits` | whether by Threefry, words of the state, bits of an element, whether it is signed, its bytes, dimensions; then their sizes | |
-//! | `cholesky_VECTORS_TYPE` | rows, matrices, whether the lower factor | |
+//! | `sort` | elements of a row, their distance, rows, arrays, the key's type or -1, whether the largest goes first, number of arrays that keys are computed from; then bytes of an element of each array, and the numbers of the keys' arrays | the program's functions: the comparator, and the function that computes keys |
+//! | `top_k_VECTORS` | elements of a row, rows, selected elements, whether the largest are selected, their type | |
+//! | `random_bits` | whether by Threefry, words of the state, bits of an element, whether it is signed, its bytes, number of dimensions; then their sizes | |
+//! | `cholesky_VECTORS_TYPE` | rows, matrices, whether the lower factor is wanted | |
 //! | `solve_VECTORS_TYPE` | rows, columns, pairs, bits: left side, lower, unit diagonal, transposed, conjugated | |
 //! | `lu_VECTORS_TYPE` | rows, columns, matrices | |
-//! | `tridiagonal_solve_TYPE` | rows, right sides, systems | |
-//! | `fft_VECTORS_TYPE` | how many words and numbers the plan has, then its words | its numbers |
+//! | `tridiagonal_solve_TYPE` | rows, right-hand sides, systems | |
+//! | `fft_VECTORS_TYPE` | numbers of the plan's words and numbers, then its words | its numbers |
 //!
 //! `tegula_rt_convolution(words, functions, input, kernel, result, scratch)` computes a convolution
 //! of any sizes. It returns 0 on success, 1 if a window reaches outside of the input, or 2 if the

@@ -84,8 +84,8 @@ impl Border {
     /// `from` is a dense array of the sizes this was made for, `to` has room for [`Self::bytes`],
     /// and they do not overlap.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller promises: `from` is a dense array of the sizes this was made for, `to` has room for the
-        // copy, and they do not overlap.
+        // SAFETY: the caller promises that `from` is a dense array of the sizes this was made for,
+        // that `to` has room for the copy, and that they do not overlap.
         unsafe { border::copy(&self.dims, self.element, from, to) };
     }
 }

@@ -55,7 +55,7 @@ impl<T: Number> Matrix<T> {
     /// Loads some columns of a row; the remaining lanes are zero.
     ///
     /// # Safety
-    /// There are such elements.
+    /// The matrix has these elements.
     #[inline(always)]
     unsafe fn lanes(&self, row: usize, first: usize, count: usize) -> T::Lanes {
         let mut lanes = T::ZEROS;
@@ -73,7 +73,7 @@ impl<T: Number> Matrix<T> {
     /// Writes some columns of a row.
     ///
     /// # Safety
-    /// There are such elements, which may be written.
+    /// The matrix has these elements, which may be written.
     #[inline(always)]
     unsafe fn set_lanes(&self, row: usize, first: usize, count: usize, lanes: &T::Lanes) {
         if self.column == 1 && count >= LANES {
@@ -94,7 +94,7 @@ impl<T: Number> Matrix<T> {
 /// Loads consecutive numbers into lanes.
 ///
 /// # Safety
-/// So many numbers may be read.
+/// [`LANES`] numbers can be read.
 #[inline(always)]
 unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
     let mut lanes = T::ZEROS;

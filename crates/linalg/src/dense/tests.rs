@@ -124,7 +124,8 @@ fn factors<T: Tested>() {
                 let routine = Cholesky { n, count: 2, lower };
                 let mut output = vec![T::ZERO; 2 * n * n];
                 let mut memory = scratch(routine.scratch_bytes::<T>());
-                // SAFETY: both arrays have two matrices, and the scratch memory what was asked for.
+                // SAFETY: both arrays have two matrices, and the scratch memory has the requested
+                // size.
                 unsafe {
                     let out = output.as_mut_ptr();
                     routine.run(isa, input.as_ptr(), out, start(&mut memory));
@@ -171,7 +172,7 @@ fn what_is_not_positive_definite_has_no_factor() {
         let mut output = a.clone();
         let mut memory = scratch(routine.scratch_bytes::<f64>());
         let isa = CpuFeatures::up_to(IsaLevel::Native);
-        // SAFETY: both arrays have a matrix, and the scratch memory what was asked for.
+        // SAFETY: both arrays have a matrix, and the scratch memory has the requested size.
         unsafe { routine.run(isa, a.as_ptr(), output.as_mut_ptr(), start(&mut memory)) };
         assert!(output.iter().all(|x| x.is_nan()), "{n}");
     }
@@ -228,7 +229,8 @@ fn solves<T: Tested>() {
                 let mut b: Vec<T> = b.iter().map(|&x| T::from(x)).collect();
                 let mut memory = scratch(routine.scratch_bytes::<T>());
                 let isa = CpuFeatures::up_to(LEVELS[flags as usize % 3]);
-                // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
+                // SAFETY: the arrays have the routine's sizes, and the scratch memory the requested
+                // size.
                 unsafe { routine.run(isa, a.as_ptr(), b.as_mut_ptr(), start(&mut memory)) };
                 let found: Vec<C> = b.iter().map(|x| x.to()).collect();
                 assert_close::<T>(&found, &x, &format!("{n} {other} {flags:b}"));
@@ -264,7 +266,8 @@ fn eliminations<T: Tested>() {
                 let mut permutation = vec![-1; rows];
                 let isa = CpuFeatures::up_to(cpu);
                 let mut memory = scratch(routine.scratch_bytes::<T>());
-                // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
+                // SAFETY: the arrays have the routine's sizes, and the scratch memory the requested
+                // size.
                 unsafe {
                     let (factors, pivots) = (factors.as_mut_ptr(), pivots.as_mut_ptr());
                     let places = permutation.as_mut_ptr();
@@ -322,7 +325,7 @@ fn singular_matrices_are_eliminated() {
     };
     let isa = CpuFeatures::up_to(IsaLevel::Native);
     let mut memory = scratch(routine.scratch_bytes::<f64>());
-    // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
+    // SAFETY: the arrays have the routine's sizes, and the scratch memory the requested size.
     unsafe {
         let (a, pivots) = (a.as_mut_ptr(), pivots.as_mut_ptr());
         routine.run(isa, a, pivots, permutation.as_mut_ptr(), start(&mut memory));

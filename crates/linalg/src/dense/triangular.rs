@@ -215,7 +215,7 @@ impl<T: Number> Substitution<T> {
     /// subtracted.
     ///
     /// # Safety
-    /// As [`Solve::run`]; there are so many rows.
+    /// As [`Solve::run`]; the matrix has these rows.
     #[inline(always)]
     unsafe fn corner<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
         &self,
@@ -337,7 +337,7 @@ impl<T: Number> Substitution<T> {
     }
 
     /// # Safety
-    /// So many elements may be read.
+    /// [`LANES`] elements can be read.
     #[inline(always)]
     unsafe fn lanes_of_a<const CONJUGATE: bool>(start: *const T) -> T::Lanes {
         // SAFETY: the caller promises the elements.
@@ -352,7 +352,7 @@ impl<T: Number> Substitution<T> {
     /// contiguous columns: lanes are rows.
     ///
     /// # Safety
-    /// As [`Solve::run`]; there are so many rows.
+    /// As [`Solve::run`]; the matrix has these rows.
     #[inline(always)]
     unsafe fn columns_of_block<V: Vectors, const CONJUGATE: bool>(
         &self,
@@ -385,7 +385,7 @@ impl<T: Number> Substitution<T> {
     /// The same for a matrix with contiguous rows: lanes are columns.
     ///
     /// # Safety
-    /// As [`Solve::run`]; there are so many rows.
+    /// As [`Solve::run`]; the matrix has these rows.
     #[inline(always)]
     unsafe fn rows_of_block<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
         &self,

@@ -273,8 +273,8 @@ impl<T: Real> Line<'_, T> {
     /// Transforms lines.
     ///
     /// # Safety
-    /// The CPU has these vectors. The array's memory has its lines. The scratch memory has the room of these
-    /// lines.
+    /// The CPU has these vectors. The array's memory contains its lines. The scratch memory has the
+    /// sizes that [`Self::room`] returns.
     #[inline(always)]
     pub(super) unsafe fn run<V: Compiled<T>>(&self, array: &Array<T>, memory: &Memory<T>) {
         let parts = array.parts();
@@ -475,8 +475,8 @@ impl<T: Real> Matrix<'_, T> {
     /// Transforms a line.
     ///
     /// # Safety
-    /// The CPU has these vectors. The lines have the matrix's elements; they may be the same. The memory has
-    /// the room of the matrix.
+    /// The CPU has these vectors. The source and the destination have the matrix's elements; they
+    /// may be the same. The scratch memory has the sizes that the matrix needs.
     #[inline(always)]
     unsafe fn run<V: Compiled<T>>(
         &self,

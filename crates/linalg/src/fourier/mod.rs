@@ -249,8 +249,8 @@ impl<'a, T: Real> Fourier<'a, T> {
         let pairs = scratch.wrapping_add(room.numbers());
         let copy = pairs.wrapping_add(needs.pairs);
         let memory = Memory::new(scratch, room);
-        // SAFETY: the caller promises arrays of the transform's sizes, which have so many numbers, and
-        // scratch memory.
+        // SAFETY: the caller promises arrays of the transform's sizes, which have this many
+        // numbers, and scratch memory.
         unsafe {
             match self.kind() {
                 FORWARD | INVERSE => {
@@ -339,7 +339,7 @@ impl<'a, T: Real> Fourier<'a, T> {
             if is_stopped() {
                 return;
             }
-            // SAFETY: the lines lie in the arrays; the memory has room for so many.
+            // SAFETY: the lines are inside of the arrays; the memory has room for this many.
             unsafe {
                 for pair in 0..together {
                     let a = input.add((first + 2 * pair) * n);
@@ -402,7 +402,7 @@ impl<'a, T: Real> Fourier<'a, T> {
             if is_stopped() {
                 return;
             }
-            // SAFETY: the lines lie in the arrays; the memory has room for so many.
+            // SAFETY: the lines are inside of the arrays; the memory has room for this many.
             unsafe {
                 for pair in 0..together {
                     let from = input.add(2 * (first + 2 * pair) * half).cast::<[T; 2]>();
@@ -482,7 +482,8 @@ impl<T: Real> Fourier<'_, T> {
         let (line, roots) = (self.line(dim), self.roots());
         let half = line.length;
         for number in 0..self.complex_count(0..dim) {
-            // SAFETY: the caller promises arrays that hold every line; `k` is at most a quarter of its length.
+            // SAFETY: the caller promises arrays that contain every line; `k` is at most a quarter
+            // of its length.
             unsafe {
                 let to = output.add(2 * number * (half + 1));
                 let from = input.add(2 * number * half);
@@ -525,8 +526,8 @@ impl<T: Real> Fourier<'_, T> {
         let (line, roots) = (self.line(dim), self.roots());
         let half = line.length;
         for number in 0..self.complex_count(0..dim) {
-            // SAFETY: the caller promises arrays that hold every line, and memory for one; `k` is at most a
-            // quarter of its length.
+            // SAFETY: the caller promises arrays that contain every line, and memory for one; `k`
+            // is at most a quarter of its length.
             unsafe {
                 let from = input.add(2 * number * (half + 1)).cast::<[T; 2]>();
                 let z = pairs.cast::<[T; 2]>();

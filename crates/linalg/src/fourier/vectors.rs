@@ -17,12 +17,12 @@ pub trait Lanes<R>: Vector<R> {
     /// Loads complex numbers, separated into real and imaginary parts.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many complex numbers may be read.
+    /// The CPU has these vectors; as many complex numbers as a vector has lanes can be read.
     unsafe fn load_pairs(from: *const R) -> [Self::Value; 2];
     /// Stores complex numbers, given their real and imaginary parts.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many complex numbers may be written.
+    /// The CPU has these vectors; as many complex numbers as a vector has lanes can be written.
     unsafe fn store_pairs(to: *mut R, parts: [Self::Value; 2]);
     /// Transposes a square tile with as many rows as a vector has numbers. Distances of rows are in
     /// numbers.

@@ -110,7 +110,7 @@ impl Small {
     }
 
     /// # Safety
-    /// As [`Self::run`], with arrays of `T`; there are at most `N` columns.
+    /// As [`Self::run`], with arrays of `T` and at most `N` columns.
     unsafe fn products<T, const N: usize>(
         &self,
         arrays: &Arrays,

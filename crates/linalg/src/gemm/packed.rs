@@ -193,7 +193,7 @@ impl Worker<'_> {
         let out = self.product.place(self.arrays.out, 2, tile.first_column);
         let compute = |target: &Target| {
             let (rows, units) = (tile.rows.len(), tile.units);
-            // SAFETY: the panels hold so many groups, and the target has room.
+            // SAFETY: the panels have this many groups, and the target has room.
             unsafe {
                 (table.tile.function)(
                     rows,

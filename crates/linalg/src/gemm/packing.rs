@@ -82,7 +82,7 @@ impl Worker<'_> {
                     panels,
                 };
             }
-            // SAFETY: so many were written there, now or when these columns were packed last.
+            // SAFETY: this many were written there, now or when these columns were packed last.
             let lanes = unsafe { core::slice::from_raw_parts(lanes, self.last_lanes.panels) };
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
@@ -176,8 +176,8 @@ impl Worker<'_> {
                 let before =
                     (some.start - rows.start) * units.len() + (stretch.start - units.start);
                 let target = target.cast::<i32>().wrapping_add(before);
-                // SAFETY: the caller promises what [`Self::pack_left`] asks for; there are so many
-                // groups and rows of units.
+                // SAFETY: the caller promises what [`Self::pack_left`] asks for; this many groups
+                // and rows of units exist.
                 unsafe {
                     let start = groups.as_mut_ptr().cast();
                     self.inexact |= self.pack(Side::Left, &lanes, &stretch, start, some.len());

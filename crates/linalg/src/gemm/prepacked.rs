@@ -110,9 +110,9 @@ pub(super) struct KeptMatrix {
 /// Whether a packed operand has units that are unsuitable for its arithmetic.
 ///
 /// # Safety
-/// It leads to what [`Product::keep`] has made.
+/// `kept` points to the output of [`Product::keep`].
 pub(super) unsafe fn is_inexact(kept: *const u8) -> bool {
-    // SAFETY: the caller promises: it leads to what [`Product::keep`] has made.
+    // SAFETY: the caller promises that `kept` points to the output of [`Product::keep`].
     unsafe { *kept != 0 }
 }
 
@@ -156,14 +156,15 @@ impl Product {
     /// Packs the operand that is packed once.
     ///
     /// # Safety
-    /// `operand` leads to an array as [`Self::run`] is given it; `kept` has
-    /// [`Self::kept_bytes`], aligned to 64.
+    /// `operand` points to an array as in [`Self::run`]; `kept` has [`Self::kept_bytes`], aligned
+    /// to 64.
     #[cfg(feature = "std")]
     pub unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
         let mut scratch = vec![[0u64; 8]; self.packing_bytes() / 64 + 1];
         let scratch = scratch.as_mut_ptr().cast::<u8>();
         let scratch = scratch.wrapping_add(scratch.align_offset(64));
-        // SAFETY: the caller promises the operand and its packed form; the scratch memory was made for it.
+        // SAFETY: the caller promises the operand and its packed form; the scratch memory was
+        // allocated for it.
         unsafe { self.keep_in(operand, kept, scratch) };
     }
 
@@ -204,9 +205,9 @@ impl Product {
             worker.kept = Some(self.kept_matrix(kept, side, index));
             for depth in 0..blocks.depths {
                 let units = blocks.depth(depth);
-                // SAFETY: the caller promises: `operand` leads to an array as [`Self::run`] is
-                // given it; `kept` has [`Self::kept_bytes`], aligned to 64; the packed form has
-                // room for all panels.
+                // SAFETY: the caller promises that `operand` points to an array as in
+                // [`Self::run`], and that `kept` has [`Self::kept_bytes`], aligned to 64; the
+                // packed form has room for all panels.
                 unsafe {
                     match side {
                         Side::Left => {
@@ -218,7 +219,7 @@ impl Product {
                 }
             }
         }
-        // SAFETY: the head is there.
+        // SAFETY: the packed form begins with the header.
         unsafe { kept.write(u8::from(worker.inexact)) };
     }
 

@@ -160,8 +160,8 @@ impl Worker<'_> {
             add: self.product.adds,
             order: order(bytes, columns.len(), depth.rhs),
         };
-        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are neighbours in the
-        // matrix and the result.
+        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are adjacent in the
+        // matrix and in the result.
         unsafe { function(&product) };
     }
 

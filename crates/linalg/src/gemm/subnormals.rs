@@ -61,25 +61,25 @@ impl Element for u32 {
 /// The smallest or the largest magnitude of all elements.
 ///
 /// # Safety
-/// The elements are there.
+/// The elements can be read.
 unsafe fn extreme<T: Element>(
     start: *const T,
     dims: &[(usize, isize)],
     of_two: impl Fn(T::Magnitude, T::Magnitude) -> T::Magnitude + Copy,
 ) -> T::Magnitude {
     let at = |i: usize, stride: isize| start.wrapping_offset(i as isize * stride);
-    // SAFETY: the caller promises: the elements are there.
+    // SAFETY: the caller promises that the elements can be read.
     let here = |place: *const T| unsafe { place.read() }.magnitude();
     match *dims {
         [] => here(start),
         [(size, 1)] => {
-            // SAFETY: the caller promises that the elements are there; : neighbours.
+            // SAFETY: the caller promises that the elements can be read; these are adjacent.
             let elements = unsafe { core::slice::from_raw_parts(start, size) };
             (elements.iter()).fold(here(start), |m, element| of_two(m, element.magnitude()))
         }
         [(size, stride)] => (1..size).fold(here(start), |m, i| of_two(m, here(at(i, stride)))),
         [(size, stride), ref inner @ ..] => {
-            // SAFETY: the caller promises: the elements are there.
+            // SAFETY: the caller promises that the elements can be read.
             let of = |i| unsafe { extreme(at(i, stride), inner, of_two) };
             (1..size).fold(of(0), |m, i| of_two(m, of(i)))
         }

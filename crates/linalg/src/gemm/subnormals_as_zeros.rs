@@ -56,8 +56,8 @@ impl Drop for SubnormalsAsZeros {
 /// Sets the register that controls arithmetic of floats.
 #[cfg(target_arch = "x86_64")]
 fn control(word: u32) {
-    // SAFETY: the instruction reads these four bytes: what the register held, perhaps with two bits that
-    // every CPU of x86-64 has.
+    // SAFETY: the instruction reads these four bytes: the register's old value, possibly with two
+    // bits set that every x86-64 CPU has.
     unsafe {
         core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
     }

@@ -148,8 +148,8 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
         let mut out = vec![T::default(); m * n];
         let mut scratch = Aligned::new(product.scratch_bytes(threads));
         let (mut kept, mut operands) = (Aligned::new(0), operands);
-        // SAFETY: the arrays have the sizes that the axes say, and the scratch memory and
-        // the packed operand what was asked for.
+        // SAFETY: the arrays have the sizes of the axes; the scratch memory and the packed operand
+        // have the requested sizes.
         unsafe {
             if let Some((operand, bytes)) = product.kept_bytes() {
                 assert_eq!(Some(operand), fixed);
@@ -209,7 +209,7 @@ impl Aligned {
 
     fn is_whole(&mut self) -> bool {
         let end = self.start().wrapping_add(self.bytes);
-        // SAFETY: a line and more lies behind.
+        // SAFETY: more than a cache line follows.
         unsafe { core::slice::from_raw_parts(end, 64) }
             .iter()
             .all(|&b| b == Self::MARK)
@@ -318,8 +318,8 @@ fn rows_may_be_at_several_distances() {
             let mut out = vec![0f32; m * n];
             let mut scratch = Aligned::new(product.scratch_bytes(1));
             let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
-            // SAFETY: the arrays have the sizes that the axes say, and the scratch memory what was
-            // asked for.
+            // SAFETY: the arrays have the sizes of the axes, and the scratch memory has the
+            // requested size.
             unsafe {
                 let out = out.as_mut_ptr().cast();
                 product.run(operands, core::ptr::null(), out, scratch.start(), &pool);
@@ -371,8 +371,8 @@ fn a_batch_is_products_one_after_the_other() {
                         let mut out = vec![1f32; BATCH * m * n];
                         let mut scratch = Aligned::new(product.scratch_bytes(1));
                         let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
-                        // SAFETY: the arrays have the sizes that the axes say, and the scratch
-                        // memory what was asked for.
+                        // SAFETY: the arrays have the sizes of the axes, and the scratch memory has
+                        // the requested size.
                         unsafe {
                             let out = out.as_mut_ptr().cast();
                             product.run(operands, core::ptr::null(), out, scratch.start(), &pool);

@@ -513,7 +513,7 @@ impl<'a> Worker<'a> {
                     let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
                         && chunk.start == columns.start;
                     // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit;
-                    // what does not lie where it was is packed.
+                    // operands that are not read in place are packed.
                     let inexact = unsafe {
                         let inexact = looks && self.has_subnormals(part);
                         self.part(part, &chunk);
@@ -535,8 +535,8 @@ impl<'a> Worker<'a> {
         let of_row = units.len() * bytes;
         let places = self.scratch.wrapping_add(self.blocks.places());
         let places = places.cast::<isize>();
-        // SAFETY: the caller of [`Product::run`] promises scratch memory with room for the places of
-        // a block's rows, and no other part of this worker's is left.
+        // SAFETY: the caller of [`Product::run`] promises scratch memory with room for the offsets
+        // of a block's rows, and this worker has no other part.
         let (left, out) = unsafe {
             places.write_bytes(0, 2 * count);
             let both = core::slice::from_raw_parts_mut(places, 2 * count);
@@ -595,7 +595,7 @@ impl<'a> Worker<'a> {
     /// Computes some rows of a chunk of columns over a depth block.
     ///
     /// # Safety
-    /// As [`Self::in_place`]; what does not lie where it was is packed.
+    /// As [`Self::in_place`]; operands that are not read in place are packed.
     #[inline(never)]
     unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
         let (in_place, axes) = (part.in_place, &self.product.axes);

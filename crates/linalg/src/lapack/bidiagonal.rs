@@ -127,9 +127,9 @@ pub(crate) fn add_columns<I: Isa, T: Scalar>(
     }
 }
 
-/// Replaces `c` by `Q c`, where the tails of the reflectors' vectors are in the columns of `a` below
-/// row `offset` of each column's diagonal: LAPACK's `ormbr` and `unmbr` from the left. `offset` is
-/// 0 if the diagonal comes right before the tails.
+/// Replaces `c` by `Q c`; the tails of the reflectors' vectors are in the columns of `a`, `offset`
+/// rows below each column's diagonal: LAPACK's `ormbr` and `unmbr` from the left. `offset` is 0 if
+/// the tails begin right below the diagonal.
 pub fn ormbr<T: Scalar>(a: &mut Matrix<'_, T>, tau: &[T], offset: usize, mut c: Matrix<'_, T>) {
     let (rows, columns) = (c.rows(), c.columns());
     let count = tau.len().min(rows.saturating_sub(offset));

@@ -65,8 +65,8 @@ fn multiply<T: Scalar>(
         columns: [axis(columns, [0, b_stride, c_stride])].into(),
         ..Axes::default()
     };
-    // SAFETY: `corner`, `elements_mut` and `beside_times_i` give all elements of these rows and columns, and
-    // `c` is borrowed alone.
+    // SAFETY: `corner`, `elements_mut` and `beside_times_i` return all elements of these rows and
+    // columns, and `c` is borrowed mutably.
     unsafe { run(axes, a, b, T::parts_mut(c.elements_mut()), update) };
 }
 
@@ -86,8 +86,9 @@ unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update
     const ALIGNMENT: usize = 64;
     let mut scratch = Vec::<u8>::with_capacity(product.scratch_bytes(1) + ALIGNMENT);
     let scratch = scratch.as_mut_ptr();
-    // SAFETY: the caller promises the arrays, of which `c` overlaps no other; no operand is kept; the scratch memory
-    // is as large as the product asks for behind the first aligned address.
+    // SAFETY: the caller promises the arrays; `c` does not overlap the others; no operand is
+    // prepacked; after its first aligned address, the scratch memory has the size that the product
+    // requests.
     unsafe {
         product.run(
             [a.as_ptr().cast(), b.as_ptr().cast()],

@@ -300,15 +300,16 @@ impl Batch {
     /// with zeros.
     ///
     /// # Safety
-    /// The units can be read; there are at most 16 rows, of at most 16 units; a register is left.
-    /// AVX-512 F.
+    /// The units can be read; there are at most 16 rows, of at most 16 units; a free register
+    /// remains. AVX-512 F.
     #[target_feature(enable = "avx512f")]
     unsafe fn copy(&mut self, rows: impl Iterator<Item = *const u8>, units: usize) -> Rows {
         let register = self.copies[self.copied].as_mut_ptr().cast::<i32>();
         self.copied += 1;
         let mask = ((1u32 << units) - 1) as u16;
-        // SAFETY: the caller promises: the units can be read; there are at most 16 rows, of at most
-        // 16 units; a register is left. AVX-512 F; a register has 16 rows of 16 units.
+        // SAFETY: the caller promises that the units can be read, that there are at most 16 rows of
+        // at most 16 units, that a free register remains, and AVX-512 F; a register has 16 rows of
+        // 16 units.
         unsafe {
             let mut count = 0;
             for row in rows {
@@ -330,7 +331,7 @@ impl Batch {
     /// other rows with zeros.
     ///
     /// # Safety
-    /// As [`Self::copy`], with `groups` at most 16; so many registers are left.
+    /// As [`Self::copy`], with `groups` at most 16; a free register remains for each vector.
     #[target_feature(enable = "avx512f")]
     unsafe fn copy_groups(
         &mut self,
@@ -344,7 +345,7 @@ impl Batch {
         for row in 0..SIDE {
             let group = panel.wrapping_offset(row as isize * distance);
             for vector in 0..vectors {
-                // SAFETY: groups have so many vectors, and the registers room for 16.
+                // SAFETY: groups have this many vectors, and the registers room for 16.
                 unsafe {
                     let units = match row < groups {
                         true => _mm512_loadu_epi32(group.cast::<i32>().add(vector * SIDE)),
@@ -365,7 +366,7 @@ impl Batch {
     /// # Safety
     /// As [`RunFn`].
     unsafe fn run(&mut self, run: RunFn, size: [usize; 2], sums: &[Rows; 2], load: bool) {
-        // SAFETY: so many steps were written; the caller promises what [`RunFn`] asks for.
+        // SAFETY: `count` steps were written; the caller promises what [`RunFn`] asks for.
         unsafe {
             let steps = core::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
             run(size, steps, sums, load);
@@ -410,8 +411,8 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
                 left: [NOWHERE; 2],
                 right: NOWHERE,
             };
-            // SAFETY: units of the stretch can be read in every row and column; there are
-            // registers for the copies of a step.
+            // SAFETY: units of the stretch can be read in every row and column; enough registers
+            // remain for the copies of a step.
             unsafe {
                 for (g, rows) in groups_of_rows().enumerate() {
                     step.left[g] = match distances[g] {
@@ -437,8 +438,8 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
             }
         }
     }
-    // SAFETY: units of the stretch can be read in every row and column; there are registers for the
-    // copies of a step; sums that are not direct are in the buffer, all of them.
+    // SAFETY: units of the stretch can be read in every row and column; enough registers remain for
+    // the copies of a step; sums that are not stored directly are all in the buffer.
     unsafe {
         if batch.count > 0 || !load {
             batch.run(run, size, &sums, load);
@@ -470,7 +471,7 @@ fn direct_sums(tile: &Strided<'_>, vectors: usize) -> Option<[Rows; 2]> {
 /// Writes the sums to the result, or adds them to it.
 ///
 /// # Safety
-/// As [`bf16`]; the sums of all rows are there.
+/// As [`bf16`]; `sums` has the sums of all rows.
 #[target_feature(enable = "avx512f")]
 unsafe fn write<const FLOAT: bool>(sums: *const i32, vectors: usize, tile: &Strided<'_>) {
     let mask = |vector: usize| {
@@ -480,7 +481,7 @@ unsafe fn write<const FLOAT: bool>(sums: *const i32, vectors: usize, tile: &Stri
     for (row, &offset) in tile.row_offsets.iter().enumerate() {
         for vector in 0..vectors {
             let mask = mask(vector);
-            // SAFETY: the mask has the tile's columns alone.
+            // SAFETY: the mask selects only the tile's columns.
             unsafe {
                 let sums = _mm512_loadu_epi32(sums.add((row * vectors + vector) * SIDE));
                 let place = tile.out.cast::<i32>().offset(offset).add(vector * SIDE);

@@ -141,8 +141,7 @@ trait Vector {
     /// instructions of computing one after the other.
     ///
     /// # Safety
-    /// So many numbers can be written; the CPU has the
-    /// type's instructions.
+    /// [`COLUMNS`] numbers can be written; the CPU has the type's instructions.
     unsafe fn totals(sums: [Self::Numbers; COLUMNS], to: *mut Self::Number);
 }
 
@@ -235,13 +234,13 @@ macro_rules! dots_in_registers {
         /// Multiplies a row by [`COLUMNS`] columns from `start` on, one after the other.
         ///
         /// # Safety
-        /// As [`dots`]; there are that row and so many columns.
+        /// As [`dots`]; this row and these columns exist.
         #[target_feature(enable = $features)]
         unsafe fn in_turn<V: Vector>(dots: &Dots<'_>, row: usize, start: usize) {
             /// Vectors processed together, with independent sums.
             const U: usize = 4;
-            // SAFETY: the caller promises what [`dots`] asks for; masks have elements below `depth`
-            // alone.
+            // SAFETY: the caller promises what [`dots`] asks for; masks select only elements below
+            // `depth`.
             unsafe {
                 let lhs: *const V::Number = dots.rows.get_unchecked(row).cast();
                 let mut sums = [V::zero(); COLUMNS];
@@ -279,7 +278,7 @@ macro_rules! dots_in_registers {
         /// at a time.
         ///
         /// # Safety
-        /// As [`dots`]; there are so many rows and columns.
+        /// As [`dots`]; these rows and columns exist.
         #[target_feature(enable = $features)]
         unsafe fn tile<V: Vector, const M: usize, const N: usize, const U: usize>(
             dots: &Dots<'_>,
@@ -287,8 +286,8 @@ macro_rules! dots_in_registers {
             start: usize,
         ) {
             let depth = dots.depth;
-            // SAFETY: the caller promises what [`dots`] asks for; masks have elements below `depth`
-            // alone.
+            // SAFETY: the caller promises what [`dots`] asks for; masks select only elements below
+            // `depth`.
             unsafe {
                 let lhs: [*const V::Number; M] =
                     core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());

@@ -92,8 +92,8 @@ macro_rules! long_rows {
                         add: false,
                         ..*product
                     };
-                    // SAFETY: the caller promises what [`long_rows`] asks for; there is room for
-                    // the sums, less than a page behind the memory's beginning.
+                    // SAFETY: the caller promises what [`long_rows`] asks for; the memory has room
+                    // for the sums, which start less than a page after its beginning.
                     unsafe {
                         through(&part);
                         let out = product.out.cast::<f32>().add(start);
@@ -112,8 +112,8 @@ macro_rules! long_rows {
             #[target_feature(enable = $features)]
             unsafe fn through<const R: usize, const V: usize>(product: &LongRows) {
                 let mut at = 0;
-                // SAFETY: the caller promises what [`long_rows`] asks for; rows below `depth` alone
-                // are asked for.
+                // SAFETY: the caller promises what [`long_rows`] asks for; only rows below `depth`
+                // are used.
                 unsafe {
                     if !product.add {
                         product.out.cast::<f32>().write_bytes(0, product.columns);
@@ -133,11 +133,11 @@ macro_rules! long_rows {
             /// far.
             ///
             /// # Safety
-            /// As [`long_rows`](fn@long_rows); there are so many rows.
+            /// As [`long_rows`](fn@long_rows); the matrix has these rows.
             #[target_feature(enable = $features)]
             unsafe fn rows<const R: usize, const V: usize>(product: &LongRows, at: usize) {
-                // SAFETY: the caller promises what [`long_rows`] asks for; masks have the columns
-                // that there are alone.
+                // SAFETY: the caller promises what [`long_rows`] asks for; masks select only
+                // existing columns.
                 unsafe {
                     let out = product.out.cast::<f32>();
                     let (row, matrix) = (product.row.cast::<f32>(), product.matrix.cast::<f32>());
@@ -312,7 +312,8 @@ mod tests {
                     add,
                     order,
                 };
-                // SAFETY: the vectors have so many elements; sums need no alignment to be right.
+                // SAFETY: the vectors have this many elements; sums need no alignment for
+                // correctness.
                 unsafe { function(&product) };
                 for (j, &out) in out.iter().enumerate() {
                     let term =

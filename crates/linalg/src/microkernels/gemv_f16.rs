@@ -100,7 +100,7 @@ impl Halves for F16 {
 unsafe fn long_rows<H: Halves, O: Vector>(product: &LongRows) {
     let mut at = 0;
     // SAFETY: the caller promises what [`LongRowsFn`] asks for, and a CPU with AVX-512 F, BW and
-    // VL; rows below `depth` alone are asked for, and columns below `columns` are in the masks.
+    // VL; only rows below `depth` are used, and masks select only columns below `columns`.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<H, ROWS>(product, at);
@@ -144,10 +144,10 @@ fn mask(left: usize) -> u32 {
 /// Loads the sums of [`COLUMNS`] columns.
 ///
 /// # Safety
-/// They can be read; AVX-512 F.
+/// The sums can be read; AVX-512 F.
 #[target_feature(enable = "avx512f")]
 unsafe fn load(sums: *const f32) -> [__m512; 2] {
-    // SAFETY: the caller promises: they can be read; AVX-512 F.
+    // SAFETY: the caller promises that the sums can be read, and AVX-512 F.
     unsafe { [_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(LANES))] }
 }
 
@@ -155,13 +155,12 @@ unsafe fn load(sums: *const f32) -> [__m512; 2] {
 /// initialise the sums.
 ///
 /// # Safety
-/// As [`long_rows`]; there are so many rows.
+/// As [`long_rows`]; the matrix has these rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn rows<H: Halves, const R: usize>(product: &LongRows, at: usize) {
     let (row, matrix) = (product.row.cast::<u16>(), product.matrix.cast::<i16>());
     let sums = product.sums.cast::<f32>();
-    // SAFETY: the caller promises what [`long_rows`] asks for; masks have the columns that there
-    // are alone.
+    // SAFETY: the caller promises what [`long_rows`] asks for; masks select only existing columns.
     unsafe {
         let factors: [_; R] = core::array::from_fn(|r| {
             let bits = *row.offset((at + r) as isize * product.step);

@@ -319,20 +319,19 @@ fn is_subnormal(bits: u16) -> bool {
 /// of at most [`MAX_LANES`] rows, to rows at a distance of `distance` units.
 ///
 /// # Safety
-/// As many units of each row can be written as there are groups. The CPU has AVX-512 F, if it is
-/// one of x86-64.
+/// As many units of each row can be written as there are groups. On x86-64, the CPU has AVX-512 F.
 pub(crate) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distance: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises: as many units of each row can be written as there are groups.
-    // The CPU has AVX-512 F, if it is one of x86-64.
+    // SAFETY: the caller promises that as many units of each row can be written as there are
+    // groups, and AVX-512 F.
     unsafe {
         avx512::turn(groups, rows, target, distance);
     }
     #[cfg(not(target_arch = "x86_64"))]
     for (unit, group) in groups.chunks(rows.max(1)).enumerate() {
         for (row, &value) in group.iter().enumerate() {
-            // SAFETY: the caller promises: as many units of each row can be written as there are
-            // groups. The CPU has AVX-512 F, if it is one of x86-64.
+            // SAFETY: the caller promises that as many units of each row can be written as there
+            // are groups.
             unsafe { target.add(row * distance + unit).write(value) };
         }
     }
@@ -341,15 +340,15 @@ pub(crate) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
 /// Whether any of some bf16 is subnormal (neither zero nor normal).
 ///
 /// # Safety
-/// They can be read, and the CPU has AVX-512 F, BW and VL where [`super::CpuFeatures`] may say so.
+/// The numbers can be read; the CPU has AVX-512 F, BW and VL where [`super::CpuFeatures`] may
+/// report them.
 pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises: they can be read, and the CPU has AVX-512 F, BW and VL where
-    // [`super::CpuFeatures`] may say so.
+    // SAFETY: the caller promises that the numbers can be read, and that the CPU has AVX-512 F, BW
+    // and VL where [`super::CpuFeatures`] may report them.
     return unsafe { avx512::any_subnormal(source.cast(), count) };
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller promises: they can be read, and the CPU has AVX-512 F, BW and VL where
-    // [`super::CpuFeatures`] may say so.
+    // SAFETY: the caller promises that the numbers can be read.
     return unsafe { core::slice::from_raw_parts(source, count) }
         .iter()
         .any(|&bits| is_subnormal(bits));

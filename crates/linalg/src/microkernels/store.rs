@@ -195,7 +195,7 @@ unsafe fn narrow<V: vector512::Vector<Element = i16>, D: Copy + Element<f32>>(ti
         for start in (0..tile.columns).step_by(16) {
             let mask = ((1u32 << (tile.columns - start).min(16)) - 1) as u16;
             // SAFETY: the caller promises what [`StoreFn`] asks for, and a CPU with AVX-512 F, BW
-            // and VL; the mask has the columns alone.
+            // and VL; the mask selects only the tile's columns.
             unsafe {
                 let numbers = vector512::F32::load(source.add(i * tile.stride + start), mask);
                 V::store(out.offset(row).add(start), mask, numbers);

@@ -209,7 +209,7 @@ impl StridedKernel {
     /// Prepares this thread for tiles, until the returned guard is dropped.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn enter(&self) -> Entered {
-        // SAFETY: there are such kernels only where the CPU has AMX.
+        // SAFETY: such kernels are only made if the CPU has AMX.
         self.matrices.then(|| unsafe { amx::Configured::new() })
     }
 
@@ -376,7 +376,7 @@ macro_rules! strided_tile {
                     }
                     let mut sums = [[$zero(); V]; M];
                     // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
-                    // the mask has the last columns alone.
+                    // the mask selects only the remaining columns.
                     unsafe {
                         let first = if EVEN { rows.read() } else { 0 };
                         let apart = if EVEN && M > 1 { rows.add(1).read() - first } else { 0 };

@@ -110,8 +110,8 @@ struct Rows<'a> {
 /// Computes the elements of some rows.
 ///
 /// # Safety
-/// Every summand can be read and every element written, there are at least [`MIN_ROW`] elements, and the
-/// CPU has what the function was made for.
+/// Every term can be read and every element written, there are at least [`MIN_ROW`] elements, and
+/// the CPU has the features that the function was compiled for.
 type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Planes {
@@ -270,8 +270,8 @@ impl Planes {
                 let (unit, elements) = (item / cuts, mine.start * STRETCH..end);
                 let places = (unit / blocks, unit % blocks * ROWS);
                 let rows = self.rows(form, shared, places, elements);
-                // SAFETY: the caller promises that the operands and the result are there; parts
-                // write different elements.
+                // SAFETY: the caller promises the operands and the result; parts write different
+                // elements.
                 unsafe { (form.function)(&rows) };
             }
         });
@@ -290,8 +290,8 @@ impl Planes {
         let planes = self.group.size * small.images.size;
         pool.run(parts, &|part| {
             let arrays = (&self.group, &self.starts, self.element);
-            // SAFETY: the caller promises that the operands and the result are there; parts write
-            // different planes.
+            // SAFETY: the caller promises the operands and the result; parts write different
+            // planes.
             unsafe { small.run(shared, arrays, share(planes, parts, part)) };
         });
     }
@@ -330,8 +330,8 @@ impl Planes {
                 let rhs = place(shared.rhs, 1, [self.group.rhs, 0]);
                 let out = place(shared.out, 2, [self.group.out, images.out]).cast_mut();
                 let arrays = (lhs, rhs, out);
-                // SAFETY: the caller promises that the operands and the result are there; parts write
-                // different elements, and have as many rows as are computed together.
+                // SAFETY: the caller promises the operands and the result; parts write different
+                // elements, and have as many rows as are computed together.
                 unsafe { windows.run(arrays, &self.taps, own, (length, bytes)) };
             }
         });
@@ -602,7 +602,7 @@ mod avx512 {
 
                 #[target_feature(enable = "avx512f")]
                 unsafe fn numbers(numbers: &[u8; 16]) -> __m512i {
-                    // SAFETY: there are 16 bytes.
+                    // SAFETY: the array has 16 bytes.
                     $numbers(unsafe { _mm_loadu_si128(numbers.as_ptr().cast()) })
                 }
 
@@ -633,8 +633,8 @@ mod avx512 {
             // The mask over two vectors of all pairs' elements except for the last one.
             let both = (1u64 << (2 * count - 1)) - 1;
             let (first, second) = (both as u32, (both >> V::COUNT) as u32);
-            // SAFETY: the caller promises AVX-512 F, and that all summands can be read and all elements
-            // written; the masks have those of the elements from `start` on alone.
+            // SAFETY: the caller promises AVX-512 F, and that all terms can be read and all
+            // elements written; the masks select only elements from `start` on that exist.
             unsafe {
                 let mut sums = [V::splat(V::Element::default()); ROWS];
                 for &[l, r] in rows.taps {
@@ -685,8 +685,8 @@ unsafe fn vectors<T: Number, const LANES: usize, const STRIDE: usize, const FUSE
     let mut start = 0;
     loop {
         let mut sums = [[T::default(); LANES]; ROWS];
-        // SAFETY: the caller promises that all summands of the elements from `start` on can be read,
-        // and the elements be written: there are `LANES` of them, as `start` is at most `last`.
+        // SAFETY: the caller promises that all terms of the elements from `start` on can be read,
+        // and the elements written: `LANES` of them exist, because `start` is at most `last`.
         unsafe {
             for &[l, r] in rows.taps {
                 let weight = *rows.rhs.cast::<T>().offset(r);
@@ -720,8 +720,8 @@ unsafe fn vectors<T: Number, const LANES: usize, const STRIDE: usize, const FUSE
 /// The elements can be read.
 #[inline(always)]
 unsafe fn load<T: Copy, const LANES: usize, const STRIDE: usize>(from: *const T) -> [T; LANES] {
-    // SAFETY: the caller promises elements 0, 2, ..., 2 * (LANES - 1), or 0, 1, ..., LANES - 1, of one
-    // array, in which those between them are, too.
+    // SAFETY: the caller promises elements 0, 2, ..., 2 * (LANES - 1), or 0, 1, ..., LANES - 1, of
+    // one array, which also contains the elements between them.
     unsafe {
         let first = from.cast::<[T; LANES]>().read_unaligned();
         if STRIDE == 1 {

@@ -164,7 +164,7 @@ impl SmallPlanes {
     /// Computes some planes; the images of each group are consecutive.
     ///
     /// # Safety
-    /// The operands and the result are there; nobody else writes these planes.
+    /// The operands and the result can be accessed; nobody else writes these planes.
     #[inline(always)]
     pub(super) unsafe fn run(
         &self,

@@ -178,13 +178,14 @@ macro_rules! repeated {
 }
 
 /// # Safety
-/// As [`WindowsFn`], with windows of `SIDE * SIDE` elements that move by `STRIDE` elements or `DOWN` lines, 1 or 2.
+/// As [`WindowsFn`], for windows of `SIDE * SIDE` elements with a column stride of `STRIDE` and a
+/// row stride of `DOWN`, each 1 or 2.
 #[target_feature(enable = "avx512f")]
 unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize, const DOWN: usize>(
     plane: &Plane<'_>,
 ) {
-    // SAFETY: the caller promises AVX-512 F, `SIDE * SIDE` weights, and all summands and elements; the masks have
-    // those of the elements from `start` on alone.
+    // SAFETY: the caller promises AVX-512 F, `SIDE * SIDE` weights, and all terms and elements; the
+    // masks select only elements from `start` on that exist.
     unsafe {
         let rhs = plane.rhs.cast::<V::Element>();
         let mut weights = [[V::splat(V::Element::default()); SIDE]; SIDE];

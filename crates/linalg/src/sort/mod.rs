@@ -56,8 +56,8 @@ struct Workspace(*mut u8);
 
 impl Workspace {
     /// # Safety
-    /// There is room for so many elements from this byte on, a multiple of 16 unless elements are
-    /// smaller; nobody else uses them; every value of the bytes is a `T`.
+    /// The memory has room for `count` elements from byte `at` on, a multiple of 16 unless elements
+    /// are smaller; nobody else uses them; every bit pattern is a valid `T`.
     unsafe fn slice<'s, T>(self, at: usize, count: usize) -> &'s mut [T] {
         // SAFETY: the caller promises room for the elements, and that nobody else uses them.
         unsafe { core::slice::from_raw_parts_mut(self.0.wrapping_add(at).cast(), count) }
@@ -177,7 +177,8 @@ impl Sort<'_> {
                     size,
                 };
                 let ordered = order.iter().copied();
-                // SAFETY: the row's elements are inside of both arrays, and the copy has room for as many.
+                // SAFETY: the row's elements are inside of both arrays, and the copy has room for
+                // as many.
                 unsafe {
                     if input != output.cast_const() {
                         move_elements(ordered, (input, output), [place, place]);
@@ -213,7 +214,7 @@ impl Sort<'_> {
         merge_sort(order, other, &mut |a, b| {
             for (i, (&input, &size)) in inputs.iter().zip(self.sizes).enumerate() {
                 let at = |k: u32| (base + k as usize * self.stride) * size;
-                // SAFETY: both elements lie inside the input.
+                // SAFETY: both elements are inside of the input.
                 unsafe {
                     args[2 * i] = input.add(at(a)).cast_mut();
                     args[2 * i + 1] = input.add(at(b)).cast_mut();
@@ -222,8 +223,8 @@ impl Sort<'_> {
             // SAFETY: the comparator reads two elements of each array and
             // writes one byte, all of which `args` points to.
             unsafe { comparator(args.as_ptr(), 0, 1) };
-            // SAFETY: `result` is a live local; it is read through its own
-            // address because the comparator wrote it behind the compiler's back.
+            // SAFETY: `result` is a live local; it is read through its own address because the
+            // comparator wrote it without the compiler's knowledge.
             unsafe { core::ptr::read_volatile(&raw const result) != 0 }
         });
     }
@@ -242,7 +243,7 @@ struct Elements {
 /// Moves the elements of a row in the order of `order`.
 ///
 /// # Safety
-/// The elements lie inside of what the pointers point to, which do not overlap.
+/// The elements are inside of the memory that the pointers point to; the two do not overlap.
 unsafe fn move_elements(
     order: impl Iterator<Item = u32>,
     pointers: (*const u8, *mut u8),
@@ -250,8 +251,8 @@ unsafe fn move_elements(
 ) {
     let (input, output) = pointers;
     for (to, from) in order.enumerate() {
-        // SAFETY: the caller promises: the elements lie inside of what the pointers point to, which
-        // do not overlap.
+        // SAFETY: the caller promises that the elements are inside of the memory that the pointers
+        // point to, and that the two do not overlap.
         unsafe {
             let from = input.add(source.base + from as usize * source.step);
             let to = output.add(target.base + to * target.step);
@@ -286,7 +287,7 @@ impl<'a> Keys<'a> {
     /// Computes the keys of the row that starts at `base`, and of the rows next to it.
     ///
     /// # Safety
-    /// As [`Sort::run`]; the sort is that which this is made for, and has such a row.
+    /// As [`Sort::run`]; `sort` is the sort that this was made for, and has such a row.
     unsafe fn compute(&mut self, sort: &Sort<'_>, inputs: &[*const u8], base: usize) {
         let first = base / self.together * self.together;
         if self.first == Some(first) {
@@ -296,7 +297,8 @@ impl<'a> Keys<'a> {
         let count = self.together.min(sort.rows * sort.length - first);
         let mut args = [core::ptr::null_mut::<u8>(); MAX_ARRAYS + 1];
         for (arg, &array) in args.iter_mut().zip(self.key.arrays) {
-            // SAFETY: the array has an element of this number: a row starts at or behind it.
+            // SAFETY: the array has an element with this number, because a row starts there or
+            // later.
             *arg = unsafe { inputs[array].add(first * sort.sizes[array]) }.cast_mut();
         }
         args[self.key.arrays.len()] = self.bytes;
@@ -311,7 +313,7 @@ impl<'a> Keys<'a> {
         let index = base - self.first.unwrap_or(0) + element * stride;
         let size = self.key.order.bytes;
         let at = self.bytes.wrapping_add(index * size);
-        // SAFETY: the key is one of those that were computed, of so many bytes.
+        // SAFETY: the key is one of those that were computed, and has this many bytes.
         unsafe {
             match size {
                 4 => at.cast::<u32>().read_unaligned().into(),

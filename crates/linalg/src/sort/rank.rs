@@ -26,7 +26,7 @@ pub(super) fn sorted(
     let count = order.len();
     // The position is below the rank, so that equal ranks keep their order.
     if bytes == 8 {
-        // SAFETY: the workspace has so many bytes, aligned to 16, and every value is a number.
+        // SAFETY: the workspace has this many bytes, aligned to 16, and every value is a number.
         let words = unsafe { workspace.slice::<u128>(0, count) };
         for ((word, rank), position) in words.iter_mut().zip(ranks).zip(0u32..) {
             *word = u128::from(rank) << 32 | u128::from(position);
@@ -37,7 +37,7 @@ pub(super) fn sorted(
         }
         return;
     }
-    // SAFETY: the workspace has so many bytes, aligned to 16, and every value is a number.
+    // SAFETY: the workspace has this many bytes, aligned to 16, and every value is a number.
     let (words, other) = unsafe {
         let words = workspace.slice::<u64>(0, count);
         (

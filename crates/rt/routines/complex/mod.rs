@@ -86,7 +86,7 @@ impl Neg for C64 {
 macro_rules! unary {
     ($($single:ident $double:ident $function:expr;)*) => {$(
         /// # Safety
-        /// The operand is there.
+        /// `slots` points to the operand.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $single(slots: *mut u128) {
             // SAFETY: the caller promises the operand.
@@ -97,7 +97,7 @@ macro_rules! unary {
         }
 
         /// # Safety
-        /// The operand is there.
+        /// `slots` points to the operand.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $double(slots: *mut u128) {
             // SAFETY: the caller promises the operand.
@@ -112,7 +112,7 @@ macro_rules! unary {
 macro_rules! binary {
     ($($single:ident $double:ident $function:expr;)*) => {$(
         /// # Safety
-        /// Both operands are there.
+        /// `slots` points to both operands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $single(slots: *mut u128) {
             // SAFETY: the caller promises the operands.
@@ -123,7 +123,7 @@ macro_rules! binary {
         }
 
         /// # Safety
-        /// Both operands are there.
+        /// `slots` points to both operands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $double(slots: *mut u128) {
             // SAFETY: the caller promises the operands.
@@ -143,7 +143,7 @@ binary! {
 /// The absolute value.
 ///
 /// # Safety
-/// The operand is there.
+/// `slots` points to the operand.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_c64_abs(slots: *mut u128) {
     // SAFETY: the caller promises the operand.
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn tegula_rt_c64_abs(slots: *mut u128) {
 /// The absolute value.
 ///
 /// # Safety
-/// The operand is there.
+/// `slots` points to the operand.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_c128_abs(slots: *mut u128) {
     // SAFETY: the caller promises the operand.

@@ -121,7 +121,7 @@ eigen!(f64);
 /// diagonal.
 ///
 /// # Errors
-/// The iteration does not converge, or a number is not finite; results have no meaning then.
+/// The iteration does not converge, or a number is not finite; results are then meaningless.
 pub fn gees<T: Eigen>(
     a: Matrix<'_, T>,
     vectors: Option<Matrix<'_, T>>,
@@ -206,7 +206,7 @@ fn schur_form<I: Isa, T: Eigen>(
 /// largest element is real. `a` is destroyed.
 ///
 /// # Errors
-/// The iteration does not converge, or a number is not finite; results have no meaning then.
+/// The iteration does not converge, or a number is not finite; results are then meaningless.
 pub fn geev<T: Eigen>(
     a: Matrix<'_, T>,
     left: Option<Matrix<'_, T>>,

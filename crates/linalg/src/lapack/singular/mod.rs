@@ -41,7 +41,7 @@ impl SvdMethod {
 /// These have as many columns as there are values, or as they have rows. `a` is destroyed.
 ///
 /// # Errors
-/// An iteration does not converge, or a number is not finite; results have no meaning then.
+/// An iteration does not converge, or a number is not finite; results are then meaningless.
 pub fn gesdd<T: Scalar>(
     method: SvdMethod,
     mut a: Matrix<'_, T>,

@@ -17,7 +17,8 @@ use ql::sterf;
 /// the lower one if `lower` is true.
 ///
 /// # Errors
-/// An iteration does not converge, or a number is not finite; `a` and `values` have no meaning then.
+/// An iteration does not converge, or a number is not finite; `a` and `values` are then
+/// meaningless.
 pub fn heevd<T: Scalar>(
     mut a: Matrix<'_, T>,
     lower: bool,

@@ -58,7 +58,7 @@ unsafe fn dots<V: Numbers>(dots: &Dots<'_>) {
 /// time with independent sums.
 ///
 /// # Safety
-/// As [`dots`]; there are so many rows and columns.
+/// As [`dots`]; these rows and columns exist.
 #[inline(always)]
 unsafe fn tile<V: Numbers, const M: usize, const N: usize, const U: usize>(
     dots: &Dots<'_>,
@@ -67,7 +67,7 @@ unsafe fn tile<V: Numbers, const M: usize, const N: usize, const U: usize>(
 ) {
     let depth = dots.depth;
     let mut sums = [[[V::zero(); U]; N]; M];
-    // SAFETY: the caller promises what [`dots`] asks for; elements below `depth` alone are read.
+    // SAFETY: the caller promises what [`dots`] asks for; only elements below `depth` are read.
     unsafe {
         let lhs: [*const V::Unit; M] =
             core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());

@@ -42,7 +42,7 @@ macro_rules! vectors {
                 let convert: fn($right) -> $unit = $convert;
                 let mut lanes = Self::zero();
                 for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
-                    // SAFETY: the caller promises so many elements.
+                    // SAFETY: the caller promises this many elements.
                     *lane = convert(unsafe { from.add(i).read_unaligned() });
                 }
                 lanes
@@ -51,7 +51,7 @@ macro_rules! vectors {
             unsafe fn load(from: *const $unit, count: usize) -> Self {
                 let mut lanes = Self::zero();
                 for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
-                    // SAFETY: the caller promises so many units.
+                    // SAFETY: the caller promises this many units.
                     *lane = unsafe { from.add(i).read_unaligned() };
                 }
                 lanes
@@ -59,7 +59,7 @@ macro_rules! vectors {
 
             unsafe fn store(self, to: *mut $unit, count: usize) {
                 for (i, &lane) in self.0.iter().enumerate().take(count) {
-                    // SAFETY: the caller promises room for so many.
+                    // SAFETY: the caller promises room for this many.
                     unsafe { to.add(i).write_unaligned(lane) };
                 }
             }
@@ -144,7 +144,8 @@ pub(crate) unsafe fn packed_tile<V: Vector>(
     let (left, right) = (left.cast::<V::Unit>(), right.cast::<V::Unit>());
     for (row, n) in (0..rows).flat_map(|row| (0..vectors).map(move |n| (row, n))) {
         let mut sum = V::zero();
-        // SAFETY: the panels hold `depth` groups of units; the target's rows are as long as the tile.
+        // SAFETY: the panels have `depth` groups of units; the target's rows are as long as the
+        // tile.
         unsafe {
             for element in 0..depth {
                 let column = V::load(right.add(element * stride + n * V::LANES), V::LANES);

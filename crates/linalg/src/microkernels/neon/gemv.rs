@@ -65,7 +65,7 @@ unsafe fn long_rows<V: Numbers<Unit = f32>, R: Number, O: Number>(product: &Long
     for start in (0..product.columns).step_by(NEAR) {
         let sums = &mut sums[..(product.columns - start).min(NEAR)];
         sums.fill(0.0);
-        // SAFETY: the caller promises a row, a matrix and a result of so many elements.
+        // SAFETY: the caller promises a row, a matrix and a result with this many elements.
         unsafe {
             match product.order {
                 Order::Sequential => through::<V, R, 1>(product, start, sums),
@@ -89,7 +89,7 @@ unsafe fn long_rows<V: Numbers<Unit = f32>, R: Number, O: Number>(product: &Long
 /// Processes `ROWS` rows of the matrix at a time.
 ///
 /// # Safety
-/// As [`long_rows`]; there are so many columns from `start` on.
+/// As [`long_rows`]; the matrix has these columns from `start` on.
 #[inline(always)]
 unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     product: &LongRows,
@@ -97,7 +97,7 @@ unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     sums: &mut [f32],
 ) {
     let mut at = 0;
-    // SAFETY: the caller promises what [`long_rows`] asks for; rows below `depth` alone are read.
+    // SAFETY: the caller promises what [`long_rows`] asks for; only rows below `depth` are read.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<V, R, ROWS>(product, at, start, sums);
@@ -113,7 +113,7 @@ unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
 /// Adds the products with `ROWS` rows of the matrix, from row `at` on, to the sums.
 ///
 /// # Safety
-/// As [`through`]; there are so many rows.
+/// As [`through`]; the matrix has these rows.
 #[inline(always)]
 unsafe fn rows<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     product: &LongRows,
@@ -121,7 +121,8 @@ unsafe fn rows<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     start: usize,
     sums: &mut [f32],
 ) {
-    // SAFETY: the caller promises so many rows, each of as many columns from `start` on as there are sums.
+    // SAFETY: the caller promises these rows, each with as many columns from `start` on as there
+    // are sums.
     unsafe {
         let factors: [f32; ROWS] = core::array::from_fn(|r| {
             let place = (at + r) as isize * product.step;

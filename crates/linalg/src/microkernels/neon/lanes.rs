@@ -25,10 +25,10 @@ pub(crate) trait Vector: Copy {
     /// lane, because loading one by one would broadcast each into all lanes.
     ///
     /// # Safety
-    /// They can be read.
+    /// `M` units can be read.
     #[inline(always)]
     unsafe fn units<const M: usize>(from: *const Self::Unit) -> [Self::Unit; M] {
-        // SAFETY: the caller promises so many.
+        // SAFETY: the caller promises `M` units.
         core::array::from_fn(|m| unsafe { *from.add(m) })
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct U8Quads(int32x4_t);
 /// The first `count` can be read.
 #[inline(always)]
 unsafe fn load_words(from: *const u32, count: usize) -> uint32x4_t {
-    // SAFETY: the caller promises so many; vectors are part of the architecture.
+    // SAFETY: the caller promises `count` numbers; vectors are part of the architecture.
     unsafe {
         let zero = vdupq_n_u32(0);
         match count {
@@ -54,7 +54,7 @@ unsafe fn load_words(from: *const u32, count: usize) -> uint32x4_t {
 /// The first `count` can be written.
 #[inline(always)]
 unsafe fn store_words(to: *mut u32, count: usize, words: uint32x4_t) {
-    // SAFETY: the caller promises so many; vectors are part of the architecture.
+    // SAFETY: the caller promises room for `count` numbers; vectors are part of the architecture.
     unsafe {
         match count {
             0 => {}
@@ -75,7 +75,7 @@ unsafe fn store_words(to: *mut u32, count: usize, words: uint32x4_t) {
 /// The first `count` can be read.
 #[inline(always)]
 unsafe fn load_halves(from: *const u16, count: usize) -> uint16x4_t {
-    // SAFETY: the caller promises so many; vectors are part of the architecture.
+    // SAFETY: the caller promises `count` numbers; vectors are part of the architecture.
     unsafe {
         if count >= 4 {
             return vld1_u16(from);
@@ -114,13 +114,14 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn right($from: *const $right, $count: usize) -> Self {
-                // SAFETY: the caller promises so many elements; vectors are part of the architecture.
+                // SAFETY: the caller promises this many elements; vectors are part of the
+                // architecture.
                 unsafe { Self($load) }
             }
 
             #[inline(always)]
             unsafe fn load(from: *const $unit, count: usize) -> Self {
-                // SAFETY: the caller promises so many units.
+                // SAFETY: the caller promises this many units.
                 unsafe { Self($of(load_words(from.cast(), count))) }
             }
 
@@ -129,7 +130,7 @@ macro_rules! words {
                 unsafe fn units<const M: usize>(from: *const $unit) -> [$unit; M] {
                     core::array::from_fn(|m| {
                         let first = m / 4 * 4;
-                        // SAFETY: the caller promises so many units; vectors are part of the
+                        // SAFETY: the caller promises this many units; vectors are part of the
                         // architecture.
                         unsafe {
                             let Self(units) = Self::load(from.add(first), (M - first).min(4));
@@ -146,7 +147,7 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $unit, count: usize) {
-                // SAFETY: the caller promises room for so many.
+                // SAFETY: the caller promises room for this many.
                 unsafe { store_words(to.cast(), count, $words(self.0)) }
             }
 
@@ -260,7 +261,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn right(from: *const f64, count: usize) -> Self {
-        // SAFETY: the caller promises so many.
+        // SAFETY: the caller promises this many.
         unsafe { Self::load(from, count) }
     }
 
@@ -268,7 +269,7 @@ impl Vector for F64 {
     unsafe fn units<const M: usize>(from: *const f64) -> [f64; M] {
         core::array::from_fn(|m| {
             let first = m / 2 * 2;
-            // SAFETY: the caller promises so many units; vectors are part of the architecture.
+            // SAFETY: the caller promises this many units; vectors are part of the architecture.
             unsafe {
                 let Self(units) = Self::load(from.add(first), (M - first).min(2));
                 match m - first {
@@ -281,7 +282,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn load(from: *const f64, count: usize) -> Self {
-        // SAFETY: the caller promises so many; vectors are part of the architecture.
+        // SAFETY: the caller promises this many; vectors are part of the architecture.
         unsafe {
             Self(match count {
                 0 => vdupq_n_f64(0.0),
@@ -293,7 +294,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f64, count: usize) {
-        // SAFETY: the caller promises room for so many; vectors are part of the architecture.
+        // SAFETY: the caller promises room for this many; vectors are part of the architecture.
         unsafe {
             match count {
                 0 => {}

@@ -95,8 +95,8 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize, const FETCH: u8, const
         let rows: [isize; M] = core::array::from_fn(|m| place(m).0);
         let offsets: [isize; M] = core::array::from_fn(|m| place(m).1);
         let mut sums = [[V::zero(); N]; M];
-        // SAFETY: the caller promises what [`StridedFn`] asks for; of the last vector `rest` lanes are
-        // read and written.
+        // SAFETY: the caller promises what [`StridedFn`] asks for; of the last vector, only `rest`
+        // lanes are read and written.
         unsafe {
             for stretch in tile.depth {
                 let mut left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);

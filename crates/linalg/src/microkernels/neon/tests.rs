@@ -16,7 +16,7 @@ where
 {
     for count in 0..=V::LANES {
         let mut out = [poison; 4];
-        // SAFETY: there are four of each.
+        // SAFETY: each array has four elements.
         unsafe {
             let vector = V::load(numbers.as_ptr(), count);
             vector.store(out.as_mut_ptr(), V::LANES);
@@ -48,7 +48,7 @@ fn floats_of_16_bits_are_widened() {
         let halves = numbers.map(|x| f16::from_f32(x).to_bits());
         let brains = numbers.map(|x| bf16::from_f32(x).to_bits());
         let mut out = [[9f32; 4]; 2];
-        // SAFETY: there are four of each.
+        // SAFETY: each array has four elements.
         unsafe {
             F32ByF16::right(halves.as_ptr(), count).store(out[0].as_mut_ptr(), 4);
             F32ByBf16::right(brains.as_ptr(), count).store(out[1].as_mut_ptr(), 4);
@@ -67,7 +67,7 @@ fn floats_of_16_bits_are_widened() {
 fn products_are_fused_and_sums_are_of_all_lanes() {
     let third = 1.0f32 / 3.0;
     let mut out = [0f32; 4];
-    // SAFETY: there are four of each.
+    // SAFETY: each array has four elements.
     unsafe {
         let (a, b) = (
             F32::load([third; 4].as_ptr(), 4),
@@ -97,7 +97,7 @@ fn dot_products_of_narrow_numbers() {
     let here = CpuFeatures::detect();
     let is_emulated = cfg!(not(target_arch = "aarch64"));
     let mut out = [0i32; 4];
-    // SAFETY: there are four of each; the CPU has the instructions.
+    // SAFETY: each array has four elements; the CPU has the instructions.
     unsafe {
         let right: [i32; 4] = core::array::from_fn(|lane| {
             i32::from_ne_bytes([-128i8, 127, -1, lane as i8].map(i8::cast_unsigned))

@@ -61,7 +61,7 @@ macro_rules! loads {
             const CHECK: bool = $check;
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
             unsafe fn along(source: *const $element, count: usize) -> __m512i {
-                // SAFETY: the caller promises that so many elements can be read.
+                // SAFETY: the caller promises that this many elements can be read.
                 unsafe { $along(source, count) }
             }
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
@@ -227,7 +227,7 @@ fn subnormals(x: __m512i) -> u32 {
 pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
     let mut found = 0;
     for start in (0..count).step_by(32) {
-        // SAFETY: the mask has the elements alone.
+        // SAFETY: the mask selects only existing elements.
         found |= subnormals(unsafe {
             _mm512_maskz_loadu_epi16(first32(count - start), source.add(start))
         });
@@ -245,8 +245,8 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
     let mut subnormal = 0;
-    // SAFETY: a mask has the bits of lanes alone, whose elements can be read;
-    // the pointers are computed without being followed elsewhere.
+    // SAFETY: a mask only has the bits of lanes whose elements can be read; the other pointers are
+    // computed but not dereferenced.
     let load = |element: usize| unsafe {
         if let [segment, ..] = segments {
             // Prefetches 16 elements ahead: the hardware prefetcher does not predict large strides.
@@ -295,7 +295,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     let (mut subnormal, mut turned) = (0, 0);
     if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride) {
         turned = run.length / (CHUNK * L::STEP);
-        // SAFETY: all lanes have so many elements, and groups as many units.
+        // SAFETY: all lanes have this many elements, and groups as many units.
         subnormal |= unsafe { turned_blocks::<L>(run, start, offsets, turned) };
     }
     for first_unit in (turned * CHUNK..units).step_by(CHUNK) {
@@ -343,7 +343,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
 /// separate function, so that a whole block stays in registers, next to which only few values fit.
 ///
 /// # Safety
-/// They can be read, and their groups written; AVX-512 F, BW and VL.
+/// The lanes' elements can be read, and their groups written; AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline(never)]
 unsafe fn turned_blocks<L: Load>(
@@ -358,8 +358,8 @@ unsafe fn turned_blocks<L: Load>(
     let mut subnormal = 0;
     for _ in 0..blocks {
         let mut block: [__m512i; CHUNK] = core::array::from_fn(|lane| {
-            // SAFETY: the caller promises: they can be read, and their groups written; AVX-512 F,
-            // BW and VL.
+            // SAFETY: the caller promises that the lanes' elements can be read, and AVX-512 F, BW
+            // and VL.
             unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
         });
         if L::CHECK {
@@ -369,8 +369,7 @@ unsafe fn turned_blocks<L: Load>(
         }
         transpose(&mut block);
         for &x in &block {
-            // SAFETY: the caller promises: they can be read, and their groups written; AVX-512 F,
-            // BW and VL.
+            // SAFETY: the caller promises that the groups can be written, and AVX-512 F, BW and VL.
             unsafe { _mm512_storeu_epi32(group, x) };
             group = group.wrapping_add(width);
         }
@@ -403,7 +402,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
     for start in (0..rows).step_by(CHUNK) {
         let lanes = (rows - start).min(CHUNK);
         let mut block: [__m512i; 16] = core::array::from_fn(|unit| match unit < units {
-            // SAFETY: the group has so many more units.
+            // SAFETY: the group has this many more units.
             true => unsafe {
                 let group = groups.as_ptr().add(unit * rows + start);
                 _mm512_maskz_loadu_epi32(first(lanes), group)
@@ -412,7 +411,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
         });
         transpose(&mut block);
         for (i, &row) in block.iter().take(lanes).enumerate() {
-            // SAFETY: the row has room for so many units.
+            // SAFETY: the row has room for this many units.
             unsafe {
                 let target = target.add((start + i) * distance);
                 _mm512_mask_storeu_epi32(target, first(units), row);

@@ -24,8 +24,8 @@ unsafe fn words(run: &Run<'_>) -> bool {
     let (source, target) = (run.source.cast::<f32>(), run.target.cast::<f32>());
     let offsets = run.lanes.offsets();
     let count = offsets.len();
-    // SAFETY: the caller promises what [`PackFn`] asks for: of each lane `run.length` elements can be read,
-    // and as many groups of `run.width` units be written.
+    // SAFETY: the caller promises what [`PackFn`] asks for: `run.length` elements of each lane can
+    // be read, and as many groups of `run.width` units written.
     unsafe {
         if let Some(first) = run.lanes.in_a_row() {
             for element in 0..run.length {
@@ -81,12 +81,12 @@ unsafe fn words(run: &Run<'_>) -> bool {
 /// Copies a few numbers.
 ///
 /// # Safety
-/// So many can be read and written.
+/// `count` numbers can be read and written.
 #[inline(always)]
 unsafe fn copy(from: *const f32, to: *mut f32, count: usize) {
     for start in (0..count).step_by(4) {
         let some = (count - start).min(4);
-        // SAFETY: the caller promises so many.
+        // SAFETY: the caller promises `count` numbers.
         unsafe { F32::load(from.add(start), some).store(to.add(start), some) };
     }
 }

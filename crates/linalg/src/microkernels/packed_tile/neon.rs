@@ -48,8 +48,8 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize>(
     target: &Target,
 ) {
     let mut sums = [[V::zero(); N]; M];
-    // SAFETY: the panels hold `depth` groups of units, so does every address that is read; the target's
-    // rows are as long as the tile.
+    // SAFETY: the panels have `depth` groups of units, which contain every address that is read;
+    // the target's rows are as long as the tile.
     unsafe {
         for _ in 0..depth {
             let columns: [V; N] =
