@@ -44,8 +44,8 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     let [front, skipped, kept] = [dim.front, dim.skipped, dim.kept].map(|n| n as usize);
     let [behind, from_bytes, to_bytes] =
         [dim.behind, dim.from_bytes, dim.to_bytes].map(|n| n as usize);
-    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped +
-    // kept` of `from_bytes`; whole positions are equally large in both.
+    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array
+    // `skipped + kept` of `from_bytes`; whole positions are equally large in both.
     unsafe {
         zero(to, front * to_bytes);
         let mut to = to.add(front * to_bytes);

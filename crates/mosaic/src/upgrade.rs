@@ -126,7 +126,7 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
             segments(operation, &by_count, 5)?;
         }
         "tpu.dynamic_gather" | "tpu.iota" => {
-            // There is only one dimension before version 5 (gather) and 6 (iota).
+            // Before version 5 or 6, depending on the operation, there is only one dimension.
             if let Some(dimension) = operation.attribute("dimension").cloned() {
                 let dimension = dimension.as_integer().ok_or("its dimension is no number")?;
                 operation

@@ -16,8 +16,8 @@
 //! memory that both need. Other [kinds](Kind) of products are `tegula_rt_KIND_VECTORS`. All are
 //! given a description of the call in 64-bit words: see [`call`].
 //!
-//! The words of routines on whole arrays, `tegula_rt_NAME(words, data, operands, results,
-//! scratch)`:
+//! The words of routines on whole arrays,
+//! `tegula_rt_NAME(words, data, operands, results, scratch)`:
 //!
 //! | name | words | data |
 //! |---|---|---|

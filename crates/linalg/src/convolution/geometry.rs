@@ -1,13 +1,13 @@
 //! The geometry of a convolution: sizes and strides by the role of each dimension, and the elements
 //! that a window touches, as sums of strides.
 //!
-//! Output `o` and tap `t` of the window meet the dilated base at `o * stride + t * window_dilation
-//! - padding_low`. With a base dilation of more than 1, the outputs divide into *phases*. The
-//! outputs of a phase meet elements of the base by the same taps, a fixed number of taps apart, and
-//! within a phase everything is linear again. The zeros between the base's elements are therefore
-//! never multiplied. Adjacent phases that meet the same elements, each by taps one before those of
-//! the next, are joined to one with a *width*: in the product they are columns, as output features
-//! are.
+//! Output `o` and tap `t` of the window meet the dilated base at
+//! `o * stride + t * window_dilation - padding_low`. With a base dilation of more than 1, the
+//! outputs divide into *phases*. The outputs of a phase meet elements of the base by the same taps,
+//! a fixed number of taps apart, and within a phase everything is linear again. The zeros between
+//! the base's elements are therefore never multiplied. Adjacent phases that meet the same elements,
+//! each by taps one before those of the next, are joined to one with a *width*: in the product they
+//! are columns, as output features are.
 
 /// The maximum number of phases of a dimension, before adjacent ones are joined.
 const MAX_PHASES: i64 = 4096;

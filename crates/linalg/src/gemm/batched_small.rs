@@ -184,7 +184,7 @@ impl Small {
     }
 }
 
-/// Where the arrays start.
+/// The addresses of the arrays.
 struct Arrays {
     lhs: *const u8,
     rhs: *const u8,

@@ -83,8 +83,8 @@ pub struct Axes {
     pub starts: [isize; 3],
 }
 
-/// The `part`-th of `parts` almost equal parts of `count` items. No part has more than `count /
-/// parts` items, rounded up.
+/// The `part`-th of `parts` almost equal parts of `count` items. No part has more than
+/// `count / parts` items, rounded up.
 pub fn share(count: usize, parts: usize, part: usize) -> Range<usize> {
     let at = |i: usize| count / parts * i + (count % parts).min(i);
     at(part)..at(part + 1)

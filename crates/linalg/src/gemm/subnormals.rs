@@ -1,9 +1,9 @@
 //! Decides whether a product that flushed subnormal numbers to zero must be recomputed.
 //!
 //! The instruction that multiplies pairs of bf16 treats subnormal operands as zero and flushes
-//! subnormal sums to zero. The error of an element of the result is at most `depth * 2^-126 * (max
-//! |lhs| + max |rhs| + 1)`. If all elements are much larger than that, as is usual when the
-//! subnormal numbers are the tail of an activation, nothing has to be recomputed.
+//! subnormal sums to zero. The error of an element of the result is at most
+//! `depth * 2^-126 * (max |lhs| + max |rhs| + 1)`. If all elements are much larger than that, as is
+//! usual when the subnormal numbers are the tail of an activation, nothing has to be recomputed.
 
 use super::MAX_AXES;
 use super::{Arrays, Product};

@@ -94,8 +94,8 @@ pub trait Scalar:
     /// Adds multiples of four vectors to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
 
-    /// One column's part of a symmetric or Hermitian rank-two update and matrix-vector product: `c
-    /// -= a v + b w`, then `y += x_j c`; returns the sum of `conj(c[i]) * x[i]`.
+    /// One column's part of a symmetric or Hermitian rank-two update and matrix-vector product:
+    /// `c -= a v + b w`, then `y += x_j c`; returns the sum of `conj(c[i]) * x[i]`.
     fn update_column<I: Isa>(
         column: &mut [Self],
         update: [(Self, &[Self]); 2],

@@ -175,8 +175,9 @@ macro_rules! dispatch {
     };
 }
 
-/// A module with the tile for one kind of vector. If there is an `excess`, every row's sums are too
-/// large by a multiple of each column's sum over the depth: these sums are computed like a row.
+/// A module with the tile for one kind of vector. With an `excess`, every row's sums are too large
+/// by that number times each column's sum over the depth: this is computed like one more row, and
+/// subtracted.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vector_tile {
     (

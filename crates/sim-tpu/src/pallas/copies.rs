@@ -283,8 +283,8 @@ impl<'k> Translator<'k> {
         })
     }
 
-    /// The ends of a copy, as boxes of their memory. If their sizes differ, dimensions of size 1 are
-    /// dropped, which only one of them may have.
+    /// The ends of a copy, as boxes of their memory. If their sizes differ, dimensions of size 1
+    /// are dropped, which only one of them may have.
     fn same_sizes(&mut self, operation: &Operation, ends: [Value; 2]) -> Made<[Reference; 2]> {
         let mut conditions = Vec::new();
         let mut whole = |end| {

@@ -31,7 +31,7 @@ use tegula_mosaic::ir::{Module, Operation, Value};
 use tegula_mosaic::types::Element;
 use tegula_target::Chip;
 
-/// What the call of a kernel says about its arrays.
+/// A kernel's arrays, as its call describes them.
 #[derive(Clone, Debug, Default)]
 pub struct Arrays {
     /// The number of the kernel's arrays that are inputs; the remaining arrays are results. If it
@@ -53,7 +53,7 @@ pub struct Arrays {
 pub struct Error {
     /// The place in the source, if it is known.
     pub place: Option<Place>,
-    /// What is not supported, or what contradicts the call.
+    /// The unsupported feature, or the contradiction to the call.
     pub message: String,
 }
 

@@ -153,8 +153,8 @@ fn shifts<R: Real>(h: &Matrix<'_, R>, first: usize, last: usize, at_place: usize
     [(nearer * s, R::ZERO); 2]
 }
 
-/// The row at which a pass can begin, because the product of two consecutive subdiagonal elements
-/// is small there, and the first column of the doubly shifted matrix.
+/// The row at which a pass can begin, because two consecutive subdiagonal elements are small there,
+/// and the first column of the doubly shifted matrix.
 #[inline(always)]
 fn bulge<R: Real>(
     h: &Matrix<'_, R>,
