@@ -220,8 +220,8 @@ impl Spatial {
         ))
     }
 
-    /// The element of the base where an output and a tap meet, if they do not meet between
-    /// elements.
+    /// The element of the base where an output and a tap meet; `None` if they meet between elements
+    /// or outside of the base.
     pub fn meet(&self, output: i64, tap: i64) -> Option<i64> {
         let (element, rest) = self.element(output, tap)?;
         (rest == 0 && (0..self.input.size).contains(&element)).then_some(element)

@@ -186,9 +186,9 @@ pub(super) fn fill_offsets(
     }
 }
 
-/// Normalises dimensions: merges them where possible, orders columns so that they are contiguous in
-/// the result, and the depth so that an operand packs best. Also says whether the operands were
-/// swapped, which `keeps` may refuse.
+/// Normalises dimensions: merges them where possible, swaps the operands if only the rows are
+/// contiguous in the result (unless `keeps` returns true), and orders the depth so that an operand
+/// packs best. Also returns whether the operands were swapped.
 #[inline(always)]
 pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (Axes, bool) {
     merge(&mut axes.batch);
