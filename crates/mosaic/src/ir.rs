@@ -425,7 +425,7 @@ pub enum Op {
 
     /// Starts a copy.
     EnqueueDma(CopyOperands),
-    /// Waits for the copy that [`Op::EnqueueDma`] with the same operands starts: at its
+    /// Waits for a copy as [`Op::EnqueueDma`] with the same operands would start it: at its
     /// destination's end if the flag is set, otherwise at its source's.
     WaitDma(CopyOperands, bool),
     /// Signals a semaphore by an amount, given also a device or core if the semaphore is there.

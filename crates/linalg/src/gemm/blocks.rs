@@ -15,7 +15,7 @@ const MAX_ROWS: usize = 2048;
 /// Bytes of a block of a left operand that is not packed whole: the block stays in the second-level
 /// cache while right panels stream through.
 const MAX_LEFT: usize = 1 << 19;
-/// The number of depth blocks for which such a block of rows is packed at once.
+/// The maximum number of depth blocks for which such a block of rows is packed at once.
 const MAX_TOGETHER: usize = 2;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
