@@ -1,8 +1,8 @@
-//! Compiles the routines to an object for each architecture, with the compiler that builds everything
-//! else: no second cargo, no network, and the same for every way of building.
+//! Compiles the routines to an object for each architecture, with the compiler that builds
+//! everything else: no second cargo, no network, and the same for every way of building.
 //!
-//! For another architecture than the one that is built for, that needs Rust's core library for it. If it
-//! is not installed, there is no object, and who asks for one is told what to install.
+//! Another architecture than the build's own needs Rust's core library for it. If that is not
+//! installed, there is no object, and a request for one is answered with what to install.
 
 use object::read::archive::ArchiveFile;
 use object::{Object as _, ObjectSymbol};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The crate that the routines are.
+/// The name of the routines' crate.
 const CRATE: &str = "tegula_rt_routines";
 
-/// One object of position-independent code, without unwinding. Warnings are those of the crates
-/// whose files these are.
+/// Flags for one object of position-independent code, without unwinding. Lints are suppressed,
+/// because the original crates check these files.
 const FLAGS: &str = "--crate-type staticlib --edition 2024 --cap-lints allow \
     -C opt-level=3 -C panic=abort -C lto=fat -C codegen-units=1 -C debuginfo=0 -C relocation-model=pic \
     -C force-unwind-tables=no -C strip=none";
 
-/// The C library's functions that routines may call: the compiler makes calls of the first four of
-/// copies; functions of complex numbers call the others.
+/// The C library's functions that routines may call: the compiler generates calls of the first
+/// four; functions of complex numbers call the others.
 const KNOWN: [&str; 17] = [
     "memcpy", "memmove", "memset", "memcmp", "acos", "asin", "atan2", "cos", "cosh", "exp",
     "expm1", "hypot", "log", "log1p", "sin", "sinh", "sqrt",
@@ -28,12 +28,12 @@ const KNOWN: [&str; 17] = [
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where"));
-    // With what its links lead to.
+    // This follows links to their targets.
     println!("cargo::rerun-if-changed=routines");
     println!("cargo::rerun-if-env-changed=RUSTC");
     println!("cargo::rerun-if-env-changed=RUSTC_WORKSPACE_WRAPPER");
     let target = env::var("TARGET").expect("cargo says for what");
-    // Clippy needs no object, and both take minutes to compile.
+    // Clippy needs no object, and compiling both takes minutes.
     let is_linted = env::var_os("RUSTC_WORKSPACE_WRAPPER")
         .is_some_and(|wrapper| Path::new(&wrapper).ends_with("clippy-driver"));
     for architecture in ["x86_64", "aarch64"] {
@@ -57,13 +57,15 @@ fn rustc() -> Command {
     Command::new(env::var_os("RUSTC").expect("cargo says by what"))
 }
 
-/// Whether the compiler has the core library for a target. The script runs again when that changes.
+/// Whether the compiler has the core library for a target. Makes the script run again when that
+/// changes.
 fn has_core(triple: &str) -> bool {
     let mut rustc = rustc();
     let output = rustc.args(["--print", "target-libdir", "--target", triple]);
     let output = output.output().expect("rustc can be run");
     let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    // A folder that does not exist is looked at in each build: its parent changes when it comes.
+    // Watching a folder that does not exist would rerun the script in each build, so its parent,
+    // which changes when the folder appears, is watched instead.
     let watched = match folder.exists() {
         true => Some(&*folder),
         false => folder.ancestors().find(|folder| folder.exists()),
@@ -75,7 +77,7 @@ fn has_core(triple: &str) -> bool {
     fs::read_dir(&folder).is_ok_and(|entries| entries.flatten().any(is_core))
 }
 
-/// The routines' object for a target.
+/// Compiles the routines' object for a target.
 fn compiled(triple: &str, out: &Path) -> Vec<u8> {
     let library = out.join("routines.a");
     let mut rustc = rustc();
@@ -95,7 +97,7 @@ fn compiled(triple: &str, out: &Path) -> Vec<u8> {
         "programs have only {KNOWN:?}, and routines for {triple} refer to {undefined:?}"
     );
     let object = member.to_vec();
-    // The archive is not needed any more; it may stay where it cannot be removed.
+    // The archive is no longer needed; failing to remove it does no harm.
     let _ = fs::remove_file(&library);
     object
 }
@@ -105,12 +107,13 @@ fn undefined(object: &[u8]) -> Result<Vec<String>, object::Error> {
     let object = object::File::parse(object)?;
     let undefined = object.symbols().filter(ObjectSymbol::is_undefined);
     let names: Result<Vec<&str>, _> = undefined.map(|symbol| symbol.name()).collect();
-    // The first symbol of a table is none and has no name.
+    // The first entry of a symbol table is a null symbol without a name.
     let named = names?.into_iter().filter(|name| !name.is_empty());
     Ok(named.map(str::to_owned).collect())
 }
 
-/// The object of this crate's routines in an archive, beside those of the compiler's own library.
+/// The object of this crate's routines in an archive, which also has objects of the compiler's own
+/// library.
 fn member(archive: &[u8]) -> Option<&[u8]> {
     let members = ArchiveFile::parse(archive).ok()?;
     let own = members.members().flatten().find(|member| {

@@ -1,22 +1,22 @@
-//! Copies of arrays with a border of zeros, or with a border cut off: what a convolution reads whose windows reach
-//! outside of its input.
+//! Copies arrays with a border of zeros added, or with a border cut off: the padded input of a
+//! convolution whose windows reach outside of its input.
 //!
-//! Rows of images are short, so that calls of the C library's copying and filling would take most of the time:
-//! short ones are written here, in a few wide stores that overlap.
+//! Rows of images are short, so most of the time would go to calls of `memcpy` and `memset`: short
+//! rows are copied here, by a few wide stores that overlap.
 
-/// What is copied along one dimension.
+/// The copy along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct BorderedDim {
     /// The array's size.
     pub size: i64,
-    /// Zeros in front.
+    /// Zeros before the elements.
     pub front: i64,
-    /// Elements left out in front.
+    /// Elements skipped at the start.
     pub skipped: i64,
     /// Elements that are copied.
     pub kept: i64,
-    /// Zeros behind.
+    /// Zeros after the elements.
     pub behind: i64,
     /// Bytes of one position in the array.
     pub from_bytes: i64,
@@ -31,11 +31,11 @@ impl BorderedDim {
     }
 }
 
-/// Makes a copy; `dims` from the outermost on.
+/// Makes a copy; `dims` are in order, outermost first.
 ///
 /// # Safety
-/// `from` leads to a dense array of the dimensions' sizes, with elements of so many bytes, `to` to room for the copy,
-/// and they do not overlap.
+/// `from` points to a dense array of the dimensions' sizes with elements of `element` bytes, `to`
+/// to room for the copy, and they do not overlap.
 pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *mut u8) {
     let Some((dim, inner)) = dims.split_first() else {
         // SAFETY: the caller promises one element.
@@ -44,8 +44,8 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     let [front, skipped, kept] = [dim.front, dim.skipped, dim.kept].map(|n| n as usize);
     let [behind, from_bytes, to_bytes] =
         [dim.behind, dim.from_bytes, dim.to_bytes].map(|n| n as usize);
-    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped + kept` of
-    // `from_bytes`; whole positions are equally large in both.
+    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array
+    // `skipped + kept` of `from_bytes`; whole positions are equally large in both.
     unsafe {
         zero(to, front * to_bytes);
         let mut to = to.add(front * to_bytes);
@@ -67,16 +67,16 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     }
 }
 
-/// Bytes from which on the C library's function is called: it has wider vectors than this may use.
+/// The number of bytes from which on the C library's function is called: it may use wider vectors.
 const LONG: usize = 128;
 /// Bytes of the widest store.
 const WIDE: usize = 32;
 
 /// # Safety
-/// There are so many bytes in both places, which do not overlap.
+/// Both ranges have `bytes` bytes, and do not overlap.
 #[inline(always)]
 unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller promises the bytes; no part begins before the first or ends behind the last of them.
+    // SAFETY: the caller promises the bytes; all parts are between the first and the last of them.
     unsafe {
         match bytes {
             LONG.. => core::ptr::copy_nonoverlapping(from, to, bytes),
@@ -99,7 +99,7 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// # Safety
-/// There are `N` bytes at `at` in both places.
+/// Both ranges have `N` bytes from offset `at` on.
 #[inline(always)]
 unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
     // SAFETY: the caller promises.
@@ -109,10 +109,10 @@ unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
     }
 }
 
-/// The first and the last `N` bytes.
+/// Copies the first and the last `N` bytes.
 ///
 /// # Safety
-/// There are so many bytes in both places, at least `N`.
+/// Both ranges have `bytes` bytes, at least `N`.
 #[inline(always)]
 unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller promises.
@@ -123,10 +123,10 @@ unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) 
 }
 
 /// # Safety
-/// There are so many bytes.
+/// The range has `bytes` bytes.
 #[inline(always)]
 unsafe fn zero(to: *mut u8, bytes: usize) {
-    // SAFETY: the caller promises the bytes; no part begins before the first or ends behind the last of them.
+    // SAFETY: the caller promises the bytes; all parts are between the first and the last of them.
     unsafe {
         match bytes {
             33.. => core::ptr::write_bytes(to, 0, bytes),
@@ -141,7 +141,7 @@ unsafe fn zero(to: *mut u8, bytes: usize) {
 }
 
 /// # Safety
-/// There are so many bytes, at least `N`.
+/// The range has `bytes` bytes, at least `N`.
 #[inline(always)]
 unsafe fn zero_ends<const N: usize>(to: *mut u8, bytes: usize) {
     // SAFETY: the caller promises.
@@ -155,7 +155,8 @@ unsafe fn zero_ends<const N: usize>(to: *mut u8, bytes: usize) {
 mod tests {
     use super::*;
 
-    /// Of all lengths around those where other parts are used: what is inside, and nothing outside.
+    /// Copies of all lengths near those at which the method changes are right inside, and change
+    /// nothing outside.
     #[test]
     fn rows_of_all_lengths_are_copied() {
         let lengths = (0..80).chain([127, 128, 129, 300]);
@@ -181,7 +182,8 @@ mod tests {
             };
             let from: Vec<u8> = (0..3 * (kept + 1)).map(|n| n as u8 | 1).collect();
             let mut to = vec![9u8; 3 * length as usize + 1];
-            // SAFETY: the array has three rows of the stated size, the copy room for three, and one byte more.
+            // SAFETY: the array has three rows of the stated size, the copy room for three and one
+            // byte more.
             unsafe { copy(&[rows, row], 1, from.as_ptr(), to.as_mut_ptr()) };
             let mut wanted = Vec::new();
             for own in from.chunks(kept as usize + 1) {

@@ -1,6 +1,5 @@
-//! Products of many small groups: each group has one column, groups are neighbours
-//! in every array, and vectors run over groups. A depthwise convolution with the
-//! features last is one.
+//! Depthwise products: many small groups, each with one column. Groups are adjacent in every array,
+//! and vectors run over groups. A depthwise convolution with the features last is such a product.
 
 use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
@@ -12,27 +11,27 @@ use crate::tables::{Table, Tables};
 use crate::thread_pool::{ThreadPool, is_stopped};
 use tegula_ir::ElementType;
 
-/// The most summands of an element.
+/// The maximum number of terms in the sum of an element.
 pub(crate) const MAX_TAPS: usize = 1024;
-/// Rows that share the loading of a right operand's vector.
+/// The number of rows that share each load of a right operand's vector.
 pub(crate) const ROWS: usize = 4;
 
-/// A product of groups ready to run.
+/// A product of groups, prepared to run.
 #[derive(Clone, Debug)]
 pub struct Direct {
     rows: AxisList,
     row_count: usize,
     groups: usize,
-    /// Where the summands are in the operands, from the row and the group.
+    /// The offsets of the terms in both operands, relative to the row and the group.
     taps: Table<[isize; 2]>,
     starts: [isize; 3],
     function: RowsFn,
     element: usize,
 }
 
-/// Rows whose elements are computed together.
+/// Rows that are computed together.
 pub struct Rows<'a> {
-    /// Left operand and result at each row's first group; rows that are not needed
+    /// The addresses of each row's first group in the left operand and in the result; unused rows
     /// repeat another.
     lhs: [*const u8; ROWS],
     out: [*mut u8; ROWS],
@@ -49,13 +48,13 @@ pub struct Rows<'a> {
 type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Direct {
-    /// The loop for a product; `None` if it is not of this form.
+    /// Prepares the loop for a product; `None` if it does not have this form.
     #[cfg(feature = "std")]
     pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
         Self::new_in(&mut Tables, isa, types, axes)
     }
 
-    /// As [`Self::new`], with tables in this memory.
+    /// Like [`Self::new`], with tables in the given memory.
     #[inline(always)]
     pub fn new_in(
         memory: &mut Tables,
@@ -135,7 +134,7 @@ impl Direct {
     }
 }
 
-/// The arrays of a product, for all its threads.
+/// The arrays of a product, shared by its threads.
 pub(crate) struct Shared {
     pub(crate) lhs: *const u8,
     pub(crate) rhs: *const u8,
@@ -145,7 +144,8 @@ pub(crate) struct Shared {
 // SAFETY: operands are only read, and each thread writes its own rows.
 unsafe impl Sync for Shared {}
 
-/// Where the summands of an element are in both operands; [`None`] if there are too many to list.
+/// The offsets in both operands of the terms of an element's sum; [`None`] if there are too many to
+/// list.
 pub(crate) fn taps(memory: &mut Tables, depth: &[Axis]) -> Option<Table<[isize; 2]>> {
     let count = element_count(depth);
     let tap = |tap| {
@@ -186,7 +186,7 @@ fn function(isa: CpuFeatures, ty: ElementType) -> Option<RowsFn> {
     }
 }
 
-/// A few groups at a time, so that their sums stay in registers.
+/// Computes a few groups at a time, so that their sums stay in registers.
 ///
 /// # Safety
 /// As [`RowsFn`].
@@ -217,7 +217,7 @@ where
     }
 }
 
-/// Vectors of 128 bits.
+/// 128-bit vectors.
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 mod neon {
     use super::{ROWS, Rows};
@@ -227,7 +227,8 @@ mod neon {
     /// As [`super::RowsFn`].
     pub(super) unsafe fn rows<V: Numbers>(rows: &Rows<'_>) {
         let mut start = 0;
-        // SAFETY: the caller promises what [`super::RowsFn`] asks for; there are so many groups.
+        // SAFETY: the caller promises what [`super::RowsFn`] asks for; all groups are below
+        // `rows.groups`.
         unsafe {
             while start + 4 * V::LANES <= rows.groups {
                 groups::<V, 4>(rows, start, V::LANES);
@@ -240,10 +241,10 @@ mod neon {
         }
     }
 
-    /// `N` vectors of groups from `start` on, of which the last has so many lanes.
+    /// Computes `N` vectors of groups from `start` on; the last vector has `last` lanes.
     ///
     /// # Safety
-    /// As [`rows`]; there are so many groups.
+    /// As [`rows`]; these groups exist.
     #[inline(always)]
     unsafe fn groups<V: Numbers, const N: usize>(rows: &Rows<'_>, start: usize, last: usize) {
         let lanes = |n: usize| if n + 1 < N { V::LANES } else { last };
@@ -272,7 +273,7 @@ mod neon {
     }
 }
 
-/// Vectors of 16 elements, as f32.
+/// Vectors of 16 elements, widened to f32.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{ROWS, Rows};
@@ -289,7 +290,7 @@ mod avx512 {
             let mask = ((1u32 << count) - 1) as u16;
             let mut sums = [_mm512_setzero_ps(); ROWS];
             // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX-512
-            // F, BW and VL; the mask has the groups from `start` on alone.
+            // F, BW and VL; the mask selects only existing groups from `start` on.
             unsafe {
                 for &[l, r] in rows.taps {
                     let right = V::load(rhs.offset(r).add(start), mask);
@@ -319,9 +320,9 @@ mod avx2 {
     pub(super) unsafe fn rows(rows: &Rows<'_>) {
         let mut start = 0;
         // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX2 and FMA;
-        // there are so many groups.
+        // all groups are below `rows.groups`.
         unsafe {
-            // Two vectors: one of each row is too few sums at a time.
+            // Two vectors: with one for each row there would be too few independent sums.
             while start + 2 * LANES <= rows.groups {
                 groups::<2, false>(rows, start);
                 start += 2 * LANES;
@@ -336,16 +337,16 @@ mod avx2 {
         }
     }
 
-    /// `V` vectors of groups from `start` on, or those of one that there are.
+    /// Computes `V` vectors of groups from `start` on, or a partial vector of the remaining groups.
     ///
     /// # Safety
-    /// As [`rows`]; there are so many groups.
+    /// As [`rows`]; these groups exist.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn groups<const V: usize, const SOME: bool>(rows: &Rows<'_>, start: usize) {
         let there = _mm256_set1_epi32((rows.groups - start).min(LANES) as i32);
         let mask = _mm256_cmpgt_epi32(there, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        // SAFETY: the caller promises what [`rows`] asks for; the mask has the groups that there
-        // are alone.
+        // SAFETY: the caller promises what [`rows`] asks for; the mask selects only existing
+        // groups.
         unsafe {
             let load = |base: *const u8, tap: isize, v: usize| {
                 let place = base.cast::<f32>().offset(tap).add(start + v * LANES);

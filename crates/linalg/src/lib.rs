@@ -1,12 +1,14 @@
 //! Linear algebra on arrays in memory, for the CPU.
 //!
-//! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
-//! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
-//! - [`planes`]: products of one column whose rows are neighbours, alone or in groups.
+//! - [`gemm`]: matrix products with any strides and element types, on the `microkernels`.
+//! - [`depthwise`]: products of many small groups, such as depthwise convolutions.
+//! - [`planes`]: products with one column and contiguous rows, alone or in groups.
 //! - [`border`]: copies of arrays with a border of zeros.
-//! - [`dense`]: Cholesky and LU factorisations, triangular and tridiagonal solves without allocation.
-//! - [`sort`]: sorting several arrays together; [`top_k`]: the first elements of rows by rank.
-//! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
+//! - [`dense`]: Cholesky and LU factorisations, triangular and tridiagonal solves without
+//!   allocation.
+//! - [`sort`]: sorts several arrays together; [`top_k`]: the largest or smallest elements of rows.
+//! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`],
+//!   ...).
 //! - [`fourier`]: Fourier transforms of the last dimensions of an array.
 //! - [`thread_pool`]: the threads that products are split over.
 //!

@@ -1,11 +1,11 @@
-//! A short list inside of its owner, for what routines prepare: nothing is allocated, so that the
-//! same code runs in compiled programs, which have no allocator.
+//! A list of bounded length stored inline. Prepared routines use it because they must not allocate:
+//! the same code runs in compiled programs, which have no allocator.
 
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 
-/// At most `N` things.
+/// A list of at most `N` items.
 #[derive(Clone, Copy)]
 pub struct List<T: Copy, const N: usize> {
     items: [MaybeUninit<T>; N],
@@ -13,7 +13,7 @@ pub struct List<T: Copy, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> List<T, N> {
-    /// Nothing.
+    /// An empty list.
     pub const fn new() -> Self {
         Self {
             items: [MaybeUninit::uninit(); N],
@@ -21,7 +21,7 @@ impl<T: Copy, const N: usize> List<T, N> {
         }
     }
 
-    /// Appends a thing.
+    /// Appends an item.
     ///
     /// # Panics
     /// There are `N` already.
@@ -30,12 +30,13 @@ impl<T: Copy, const N: usize> List<T, N> {
         self.count += 1;
     }
 
-    /// Keeps the first `count` things, if there are more.
+    /// Keeps the first `count` items, if there are more.
     pub fn truncate(&mut self, count: usize) {
         self.count = self.count.min(count);
     }
 
-    /// Changes places with another list. Only what there is is moved: lists are mostly nearly empty.
+    /// Swaps the contents with another list. Only existing items are moved: lists are mostly nearly
+    /// empty.
     pub fn swap_with(&mut self, other: &mut Self) {
         let most = self.count.max(other.count);
         for (own, other) in self.items.iter_mut().zip(&mut other.items).take(most) {
@@ -44,7 +45,7 @@ impl<T: Copy, const N: usize> List<T, N> {
         core::mem::swap(&mut self.count, &mut other.count);
     }
 
-    /// Takes the first thing away, if there is one.
+    /// Removes the first item, if there is one.
     pub fn take_first(&mut self) -> Option<T> {
         let first = *self.first()?;
         self.copy_within(1.., 0);
@@ -52,7 +53,7 @@ impl<T: Copy, const N: usize> List<T, N> {
         Some(first)
     }
 
-    /// Sorts by a key; equal ones stay in their order.
+    /// Sorts by a key; items with equal keys keep their order.
     pub fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
         for end in 1..self.count {
             let mut at = end;
@@ -68,14 +69,14 @@ impl<T: Copy, const N: usize> Deref for List<T, N> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: so many things were written, and the count is at most `N`.
+        // SAFETY: the first `count` items were written, and `count` is at most `N`.
         unsafe { core::slice::from_raw_parts(self.items.as_ptr().cast(), self.count) }
     }
 }
 
 impl<T: Copy, const N: usize> DerefMut for List<T, N> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: so many things were written, and the count is at most `N`.
+        // SAFETY: the first `count` items were written, and `count` is at most `N`.
         unsafe { core::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.count) }
     }
 }

@@ -1,10 +1,11 @@
-//! Where routines keep tables whose length is known when they are prepared: here, on the heap.
-//! In compiled programs, where there is none, a module of this name takes memory of the caller.
+//! Memory for the tables of routines, whose lengths are known when a routine is prepared: here, the
+//! heap. In compiled programs, which have no heap, a module of the same name takes memory from the
+//! caller.
 
 /// A table.
 pub(crate) type Table<T> = Vec<T>;
 
-/// The bytes that a table takes in memory of the caller, where it begins at a multiple of 16.
+/// The bytes of a table in the caller's memory, where each begins at a multiple of 16.
 #[cfg(feature = "std")]
 pub(crate) fn bytes<T>(table: &Table<T>) -> usize {
     (table.len() * size_of::<T>()).next_multiple_of(16)
@@ -15,7 +16,7 @@ pub(crate) fn bytes<T>(table: &Table<T>) -> usize {
 pub struct Tables;
 
 impl Tables {
-    /// A table of these numbers.
+    /// A table of these items.
     pub(crate) fn table<T: Copy>(&mut self, items: impl Iterator<Item = T>) -> Table<T> {
         items.collect()
     }

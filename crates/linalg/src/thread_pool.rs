@@ -1,41 +1,41 @@
-//! A few threads that take parts of a piece of work, with the caller among them.
+//! A pool of a few threads that work on the parts of a task; the calling thread takes parts too.
 //!
-//! Work is split into parts by whoever asks, so that results do not depend on which
-//! thread takes which part. A worker looks for new work for a short while and then
-//! sleeps; a caller that finds the workers busy with another caller's work does all
-//! its parts itself. Nobody waits for a thread that has not begun: what no worker
-//! has taken, the caller does. Workers are within the [scope](tegula_limits::Scope) of the caller.
+//! The caller decides how the task is split, so that results do not depend on which thread takes
+//! which part. A worker polls for new work for a short while and then sleeps. A caller that finds
+//! the workers busy with another caller's task does all its parts itself. Nobody waits for a thread
+//! that has not begun: the caller does the parts that no worker has taken. Workers run within the
+//! caller's [scope](tegula_limits::Scope).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tegula_limits::Scope;
 
-/// Whether the work of this thread is to stop: routines look now and then, and leave the rest of their
-/// result as it is.
+/// Whether this thread's work is to stop: routines check it now and then, and leave the rest of
+/// their result unwritten.
 pub(crate) use tegula_limits::is_stopped;
 
-/// How often a worker looks for work before it sleeps: some microseconds.
+/// The number of polls for work before a worker sleeps: a few microseconds.
 const SPINS: u32 = 2000;
 
-/// Threads that wait for work.
+/// A pool of threads that wait for work.
 pub struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// As many as were asked for: work is split for them, whoever does it.
+    /// The requested number of threads: tasks are split for that many, whoever does the parts.
     threads: usize,
-    /// Held by the caller whose work the workers do.
+    /// Held by the caller whose task the workers do.
     caller: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Counts pieces of work; changes when there is one.
+    /// The number of tasks so far: it changes when there is a new one.
     generation: AtomicU64,
     /// The next part that nobody has taken.
     next: AtomicUsize,
-    /// Workers that may be inside the work.
+    /// The number of workers that may be executing the task.
     active: AtomicUsize,
     wake: Condvar,
     done: Condvar,
@@ -111,7 +111,7 @@ impl Shared {
     }
 }
 
-/// Says that a worker is outside the work again, however it left.
+/// A guard that reports that a worker has left the task, also when it panics.
 struct Leave<'a>(&'a Shared);
 
 impl Drop for Leave<'_> {
@@ -125,8 +125,8 @@ impl Drop for Leave<'_> {
 }
 
 impl ThreadPool {
-    /// A pool for so many threads, the caller among them. Threads that the system
-    /// does not give are done without.
+    /// A pool for this many threads, including the caller. It works with fewer if the system
+    /// provides fewer.
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
         let spawn = |i: usize| {
@@ -143,8 +143,9 @@ impl ThreadPool {
         }
     }
 
-    /// The process's pool for so many threads. It is there while someone has it: executables share
-    /// it, so that a process with hundreds of them has no more threads than one.
+    /// The process's shared pool for this many threads. It exists while someone holds it:
+    /// executables share it, so that a process with hundreds of them has no more threads than with
+    /// one.
     pub fn shared(threads: usize) -> Arc<Self> {
         static POOLS: Mutex<Vec<(usize, Weak<ThreadPool>)>> = Mutex::new(Vec::new());
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,13 +159,12 @@ impl ThreadPool {
         pool
     }
 
-    /// How many threads there are, the caller among them.
+    /// The number of threads, including the caller.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Calls `work` once with every number below `parts`, and returns when all
-    /// calls have.
+    /// Calls `work` once with every number below `parts`, and returns when all calls have returned.
     pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
         let caller = match self.caller.try_lock() {
             Ok(guard) if parts > 1 && !self.workers.is_empty() => guard,
@@ -193,7 +193,7 @@ impl ThreadPool {
     }
 }
 
-/// Takes the job away and waits until no worker is inside it.
+/// A guard that withdraws the job, and waits until no worker executes it.
 struct Finish<'a>(&'a Shared);
 
 impl Drop for Finish<'_> {
@@ -219,7 +219,7 @@ impl Drop for ThreadPool {
         self.shared.generation.fetch_add(1, Ordering::Release);
         self.shared.wake.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has nothing more to give.
+            // A worker that panicked has no result to collect.
             let _ = worker.join();
         }
     }

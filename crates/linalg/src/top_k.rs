@@ -1,8 +1,8 @@
-//! The first elements by rank along the last dimension.
+//! The first `k` elements by rank along the last dimension.
 //!
-//! An element and its place are one number, smaller where it goes first. Few are kept in
-//! order while the row is read, some elements at a time: most hold nothing that comes
-//! before the last one kept, which vectors tell. Many are found by partitioning.
+//! An element and its index are packed into one number; smaller numbers rank first. A small `k`
+//! keeps its elements sorted while the row is read in blocks: vector comparisons skip most blocks,
+//! in which no element ranks before the last one kept. A large `k` partitions the row.
 
 use crate::sort::KeyOrder;
 use crate::thread_pool::is_stopped;
@@ -11,7 +11,7 @@ use tegula_target::CpuFeatures;
 #[cfg(target_arch = "x86_64")]
 use tegula_target::VectorWidth;
 
-/// A selection of `k` of the elements of each row.
+/// A selection of the first `k` elements of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct TopK {
     /// The instructions that may be used.
@@ -20,29 +20,30 @@ pub struct TopK {
         allow(dead_code, reason = "chosen by vectors on x86-64 alone")
     )]
     pub isa: CpuFeatures,
-    /// The type of the elements: none of complex numbers.
+    /// The type of the elements; not complex.
     pub element_type: ElementType,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
     /// Elements of a row.
     pub length: usize,
-    /// How many of them are selected: at most all.
+    /// The number of elements that are selected, at most all.
     pub k: usize,
     /// Whether the largest come first.
     pub largest: bool,
 }
 
-/// Up to so many are kept in order while the row is read.
+/// Up to this `k`, the kept elements are sorted while the row is read.
 const FEW: usize = 64;
-/// Elements that are looked at together.
+/// Elements that are compared together.
 const TOGETHER: usize = 16;
 
 /// An element's bits.
 trait Bits: Copy + Ord {
-    /// The bits and a place behind them.
+    /// The bits with an index below them.
     type Key: Copy + Ord;
     fn read(bytes: &[u8]) -> Self;
-    /// The rank, by what bits are changed of one without the sign bit and of one with it.
+    /// The rank: the bits with some inverted, by one mask if the sign bit is clear and by another
+    /// if it is set.
     fn rank(self, changed: [u64; 2]) -> Self;
     fn key(self, place: u32) -> Self::Key;
     fn place(key: Self::Key) -> u32;
@@ -82,7 +83,7 @@ bits! {
     u64, i64, u128;
 }
 
-/// What a run reads, and writes.
+/// The input and output of a run.
 struct Arrays<'a> {
     input: &'a [u8],
     values: &'a mut [u8],
@@ -99,7 +100,8 @@ impl TopK {
             }
     }
 
-    /// How many keys of a row are kept. Without a row, its length may be more than memory holds.
+    /// The number of keys of a row that are kept. Without rows, a row's length may exceed the
+    /// memory.
     fn keys(&self) -> usize {
         match self.rows {
             0 => 0,
@@ -108,8 +110,8 @@ impl TopK {
         }
     }
 
-    /// Selects. Floats are compared in the total order; of equal elements the one
-    /// in front comes first.
+    /// Selects elements. Floats are compared in the total order; of equal elements, the one with
+    /// the lower index comes first.
     ///
     /// # Safety
     /// `scratch` has [`Self::scratch_bytes`], aligned to 16, and is nobody else's.
@@ -144,14 +146,14 @@ impl TopK {
     /// As [`Self::run`].
     #[inline(always)]
     unsafe fn select<B: Bits>(&self, arrays: &mut Arrays<'_>, scratch: *mut u8) {
-        // SAFETY: the caller promises room for so many keys, which are numbers.
+        // SAFETY: the caller promises room for this many keys, which are numbers.
         let best: &mut [B::Key] =
             unsafe { core::slice::from_raw_parts_mut(scratch.cast(), self.keys()) };
         #[cfg(target_arch = "x86_64")]
         match self.isa.width {
-            // SAFETY: what may be used is there.
+            // SAFETY: the CPU has the instructions that may be used.
             VectorWidth::Avx512 => return unsafe { self.avx512::<B>(arrays, best) },
-            // SAFETY: what may be used is there.
+            // SAFETY: the CPU has the instructions that may be used.
             VectorWidth::Avx2 => return unsafe { self.avx2::<B>(arrays, best) },
             _ => {}
         }
@@ -201,7 +203,7 @@ impl TopK {
     }
 }
 
-/// The keys of elements, as many as there is room for.
+/// Writes the keys of elements, as many as there is room for.
 #[inline(always)]
 fn keys_of<B: Bits>(elements: &[u8], changed: [u64; 2], keys: &mut [B::Key]) {
     let ranks = elements.chunks_exact(size_of::<B>());
@@ -211,7 +213,7 @@ fn keys_of<B: Bits>(elements: &[u8], changed: [u64; 2], keys: &mut [B::Key]) {
     }
 }
 
-/// The first elements of a row, as many as there are in `best`, in order.
+/// Finds the first elements of a row in order, as many as `best` has.
 #[inline(always)]
 fn few_of<B: Bits>(row: &[u8], changed: [u64; 2], best: &mut [B::Key]) {
     let (size, k) = (size_of::<B>(), best.len());
@@ -239,8 +241,8 @@ fn few_of<B: Bits>(row: &[u8], changed: [u64; 2], best: &mut [B::Key]) {
         for element in together.chunks_exact(size) {
             any |= B::read(element).rank(changed) < last;
         }
-        // Seldom: of random elements the n-th with a chance of k in n. An equal one
-        // comes later.
+        // This is rare: for random elements, the n-th has a chance of k in n. An equal element
+        // ranks later.
         if any {
             look(together, place, &mut last);
         }
@@ -304,7 +306,7 @@ mod tests {
                     };
                     let (mut values, mut places) = (vec![0; 2 * k * size], vec![0; 2 * k]);
                     let mut scratch = vec![0u128; top.scratch_bytes().div_ceil(16)];
-                    // SAFETY: the scratch memory is as large as was asked for.
+                    // SAFETY: the scratch memory has the requested size.
                     unsafe {
                         let scratch = scratch.as_mut_ptr().cast();
                         top.run(&bytes, &mut values, &mut places, scratch);

@@ -1,7 +1,7 @@
-//! The vectors of a CPU: numbers of one type that its instructions load, store and compute with together.
-//! Routines say them by their instructions where the time goes, because of arrays of numbers alone the
-//! compiler does not always make vectors. What is computed with them is said where it is needed:
-//! [`crate::dense`] and [`crate::fourier`] have traits of their own over [`Vector`].
+//! The CPU's SIMD vectors: numbers of one type that its instructions load, store and compute with
+//! together. Routines use intrinsics in their hot loops, because the compiler does not always
+//! vectorise code on arrays. [`crate::dense`] and [`crate::fourier`] extend [`Vector`] by traits
+//! with the arithmetic that they need.
 
 #[cfg(target_arch = "aarch64")]
 use core::arch::aarch64 as arch;
@@ -12,26 +12,26 @@ use core::arch::x86_64 as arch;
 pub trait Vector<R> {
     /// A vector.
     type Value: Copy;
-    /// How many numbers it has: a power of two of at most 16.
+    /// The number of its elements: a power of two, at most 16.
     const COUNT: usize;
-    /// A number in each place.
+    /// Broadcasts a number.
     ///
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn splat(x: R) -> Self::Value;
-    /// Numbers from memory.
+    /// Loads numbers from memory.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many numbers may be read.
+    /// The CPU has these vectors; [`Self::COUNT`] numbers can be read.
     unsafe fn load(from: *const R) -> Self::Value;
-    /// Numbers to memory.
+    /// Stores numbers to memory.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many numbers may be written.
+    /// The CPU has these vectors; [`Self::COUNT`] numbers can be written.
     unsafe fn store(to: *mut R, x: Self::Value);
 }
 
-/// Numbers one by one, on any CPU.
+/// Single numbers, on any CPU.
 #[derive(Debug)]
 #[allow(
     unreachable_pub,
@@ -59,7 +59,7 @@ impl<R: Copy> Vector<R> for Portable {
     }
 }
 
-/// Vectors of types, given by the instructions that repeat a number, load and store.
+/// The vectors of types, given by the instructions that broadcast, load and store.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! vectors {
     ($(#[$what:meta])* $name:ident, $($ty:ident: $value:ident $splat:ident $load:ident $store:ident),*) => {
@@ -94,7 +94,7 @@ macro_rules! vectors {
 
 #[cfg(target_arch = "x86_64")]
 vectors! {
-    /// Vectors of 128 bits, which every x86-64 has.
+    /// 128-bit vectors, which every x86-64 has.
     Sse2,
     f32: __m128 _mm_set1_ps _mm_loadu_ps _mm_storeu_ps,
     f64: __m128d _mm_set1_pd _mm_loadu_pd _mm_storeu_pd
@@ -102,7 +102,7 @@ vectors! {
 
 #[cfg(target_arch = "x86_64")]
 vectors! {
-    /// Vectors of 256 bits: AVX2 and FMA.
+    /// 256-bit vectors: AVX2 and FMA.
     Avx2,
     f32: __m256 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps,
     f64: __m256d _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd
@@ -110,7 +110,7 @@ vectors! {
 
 #[cfg(target_arch = "x86_64")]
 vectors! {
-    /// Vectors of 512 bits: AVX-512.
+    /// 512-bit vectors: AVX-512.
     Avx512,
     f32: __m512 _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps,
     f64: __m512d _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd
@@ -118,7 +118,7 @@ vectors! {
 
 #[cfg(target_arch = "aarch64")]
 vectors! {
-    /// Vectors of 128 bits, which every AArch64 has: NEON.
+    /// 128-bit vectors, which every AArch64 has: NEON.
     Neon,
     f32: float32x4_t vdupq_n_f32 vld1q_f32 vst1q_f32,
     f64: float64x2_t vdupq_n_f64 vld1q_f64 vst1q_f64

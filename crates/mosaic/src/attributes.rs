@@ -1,10 +1,10 @@
-//! What attributes of the kernel dialects say. MLIR writes those as text, which is parsed here.
+//! The values of the kernel dialects' attributes, parsed from the text in which MLIR stores them.
 
 use crate::ir::DotDims;
 use tegula_stablehlo::attribute_text;
 use tegula_stablehlo::mlir::{Attribute, Operation};
 
-/// What is between the brackets of `#dialect.name<...>`, if the attribute is that.
+/// The text between the brackets of `#dialect.name<...>`, if the attribute has this form and name.
 pub(crate) fn bracketed(attribute: &Attribute, name: &str) -> Option<String> {
     let text = attribute_text(attribute);
     let rest = text.strip_prefix('#')?.strip_prefix(name)?;
@@ -12,22 +12,22 @@ pub(crate) fn bracketed(attribute: &Attribute, name: &str) -> Option<String> {
     Some(inner.trim().to_owned())
 }
 
-/// The number of an attribute.
+/// The integer value of an attribute.
 pub(crate) fn integer(operation: &Operation, name: &str) -> Option<i64> {
     operation.attribute(name)?.as_integer()
 }
 
-/// The truth value of an attribute; false if it is missing.
+/// The boolean value of an attribute; false if it is missing.
 pub(crate) fn flag(operation: &Operation, name: &str) -> bool {
     integer(operation, name).is_some_and(|value| value != 0)
 }
 
-/// The numbers of an attribute, however they are written; none if it is missing.
+/// The integers of an attribute, in any of its forms; `None` if it is missing.
 pub(crate) fn integers(operation: &Operation, name: &str) -> Option<Vec<i64>> {
     operation.attribute(name)?.as_integers()
 }
 
-/// Lists of numbers in brackets with commas between them: `[1], [0], [0, 0, 1, 1]`.
+/// Parses lists of integers in brackets, separated by commas: `[1], [0], [0, 0, 1, 1]`.
 pub(crate) fn lists(text: &str) -> Option<Vec<Vec<i64>>> {
     let mut lists = Vec::new();
     let mut rest = text.trim();
@@ -40,8 +40,9 @@ pub(crate) fn lists(text: &str) -> Option<Vec<Vec<i64>>> {
     Some(lists)
 }
 
-/// `#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>`: contracting and other
-/// dimensions of both operands, the result's dimensions as pairs, batch dimensions.
+/// Parses `#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>`: the contracting
+/// and the other dimensions of both operands, the result's dimensions as pairs, and the batch
+/// dimensions.
 pub(crate) fn dot_dimensions(attribute: &Attribute) -> Option<DotDims> {
     let lists = lists(&bracketed(attribute, "tpu.dot_dimension_numbers")?)?;
     let [

@@ -1,7 +1,7 @@
-//! Kernels inside programs: the calls of `tpu_custom_call` in StableHLO.
+//! Extracts kernels from programs: the calls of `tpu_custom_call` in StableHLO.
 //!
-//! JAX puts a kernel's bytecode, in base64, into a JSON object that is the call's configuration;
-//! where its operations are from in the source comes beside it, as bytecode of its own.
+//! JAX encodes a kernel's bytecode in base64 in a JSON object, the call's configuration; the source
+//! locations of its operations are stored next to it, as separate bytecode.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,27 +9,27 @@ use serde_json::Value as Json;
 use tegula_stablehlo::mlir::{Attribute, Module, Operation, Type};
 use tegula_stablehlo::{Bytes, Error};
 
-/// The target's name.
+/// The target's name of the custom call.
 const TARGET: &str = "tpu_custom_call";
 
 /// A call of a kernel in a program.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The kernel's name, as the call states it; empty if it does not.
+    /// The kernel's name in the call; empty if the call states none.
     pub name: String,
-    /// The kernel's module: bytecode, or a text.
+    /// The kernel's module: bytecode or text.
     pub body: Bytes,
-    /// Where its operations are from, if that comes apart from the kernel.
+    /// The source locations of its operations, if they are stored separately from the kernel.
     pub locations: Option<Bytes>,
-    /// How many arrays the call is given.
+    /// The number of the call's operands.
     pub operands: usize,
-    /// How many arrays it gives.
+    /// The number of its results.
     pub results: usize,
-    /// Which operand each result shares its memory with.
+    /// For each result, the operand that it shares its memory with.
     pub aliases: Vec<Option<usize>>,
-    /// Bytes of VMEM that the kernel may take, if the call states a limit.
+    /// The limit of the kernel's VMEM in bytes, if the call states one.
     pub vmem_limit: Option<i64>,
-    /// The call's own types of its operands, for messages.
+    /// The types of the operands in the call, for messages.
     pub operand_types: Vec<Type>,
     /// The types of its results.
     pub result_types: Vec<Type>,
@@ -38,7 +38,7 @@ pub struct Call {
 /// The calls of kernels in a program, in order.
 ///
 /// # Errors
-/// A call's configuration is not what JAX writes.
+/// A call's configuration does not have JAX's form.
 pub fn calls(module: &Module) -> Result<Vec<Call>, Error> {
     let mut found = Vec::new();
     visit(module, &module.operation, &mut found)?;
@@ -61,7 +61,7 @@ fn visit(module: &Module, operation: &Operation, found: &mut Vec<Call>) -> Resul
 
 fn call(module: &Module, operation: &Operation) -> Result<Call, Error> {
     let config = operation.attribute("backend_config").or_else(|| {
-        // Older versions of the call's interface.
+        // The attribute of older versions of the call's interface.
         operation.attribute("mhlo.backend_config")
     });
     let config = config.and_then(Attribute::as_str);

@@ -1,10 +1,10 @@
-//! A kernel as typed operations.
+//! The typed IR of kernels.
 //!
 //! A [`Kernel`] is a function that runs once for each point of a grid. Its arguments are the
-//! point's indices, scalars that were fetched before ([`Kernel::scalar_prefetch`]), windows of
-//! arrays and scratch memory. Every value is defined once; an operation's regions see the values
-//! around it. Operations say what they compute in the machine's terms, not how the dialects
-//! arith, vector, memref, scf, math and tpu spell it.
+//! point's indices, prefetched scalars ([`Kernel::scalar_prefetch`]), windows of arrays and scratch
+//! memory. Every value is defined once; an operation's regions see the values around it. Operations
+//! are expressed in the machine's terms, independent of their spelling in the dialects arith,
+//! vector, memref, scf, math and tpu.
 
 use crate::types::{Element, Type};
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ entity_impl!(Value, "v");
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The file, as the front end named it; empty for a line of the kernel's own text.
+    /// The file's name in the front end; empty for a line of the kernel's own text.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
@@ -34,12 +34,12 @@ pub struct Module {
     pub values: Arena<Value, Type>,
     /// The function that is the kernel.
     pub kernel: Kernel,
-    /// The functions that say where windows are.
+    /// The functions that compute the positions of windows.
     pub functions: Vec<Function>,
 }
 
 impl Module {
-    /// The function of a name.
+    /// The function with a name.
     pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions
             .iter()
@@ -52,16 +52,16 @@ impl Module {
 pub struct Function {
     /// Its name.
     pub name: Arc<str>,
-    /// Its arguments and what it does; the last operation is [`Op::Return`].
+    /// Its arguments and operations; the last operation is [`Op::Return`].
     pub body: Block,
 }
 
-/// How the points of a grid's dimension depend on each other.
+/// The dependence between the points along a grid dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
-    /// They may run in any order, on any core.
+    /// The points may run in any order, on any core.
     Parallel,
-    /// They run in order.
+    /// The points run in order.
     Arbitrary,
 }
 
@@ -70,53 +70,53 @@ pub enum Semantics {
 pub struct Kernel {
     /// The function.
     pub function: Function,
-    /// The sizes of the grid, outermost first; [`None`] is given with the call.
+    /// The sizes of the grid, outermost first; [`None`] for a size that the call supplies.
     pub grid: Vec<Option<i64>>,
-    /// How the points of each dimension depend on each other.
+    /// The dependence between the points of each dimension.
     pub semantics: Vec<Semantics>,
-    /// How many arguments after the point's indices are scalars in SMEM.
+    /// The number of arguments after the point's indices that are scalars in SMEM.
     pub scalar_prefetch: usize,
-    /// How many arguments at the end are scratch memory.
+    /// The number of arguments at the end that are scratch memory.
     pub scratch: usize,
-    /// The windows of the arguments between, if the kernel has a grid.
+    /// The windows of the arguments in between, if the kernel has a grid.
     pub windows: Vec<Window>,
 }
 
-/// How an argument is a part of an array.
+/// The window of an array that an argument is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// The function that gives the block's indices; without one the argument is the array.
+    /// The function that returns the block's indices; without one, the argument is the whole array.
     pub transform: Option<Arc<str>>,
     /// The block's sizes.
     pub bounds: Vec<i64>,
-    /// Whether the transform gives the first elements and not numbers of blocks, and then how
-    /// many elements are added before and after each dimension.
+    /// If the transform returns the indices of first elements rather than of blocks: the padding,
+    /// in elements, before and after each dimension.
     pub elements: Option<(Vec<i64>, Vec<i64>)>,
-    /// How many blocks there is room for, if it is not two.
+    /// The number of blocks that are buffered, if it is not two.
     pub buffers: Option<i64>,
 }
 
-/// Operations, with the arguments that they begin with.
+/// A list of operations, with arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// The arguments.
     pub arguments: Vec<Value>,
-    /// What is done, in order.
+    /// The operations, in order.
     pub operations: Vec<Operation>,
 }
 
 /// An operation.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// What is done.
+    /// The operation's kind, with its attributes.
     pub op: Op,
-    /// What it takes.
+    /// The operands.
     pub operands: SmallVec<[Value; 4]>,
-    /// What it gives.
+    /// The results.
     pub results: SmallVec<[Value; 2]>,
     /// Its regions, each of one block.
     pub regions: Vec<Block>,
-    /// Where in the source it is from.
+    /// The place in the source.
     pub place: Option<Place>,
     /// The name in its dialect, for messages.
     pub name: Arc<str>,
@@ -191,20 +191,20 @@ pub enum Binary {
     Mul,
     Div,
     Rem,
-    /// NaN if either is.
+    /// NaN if either operand is NaN.
     Maximum,
-    /// NaN if either is.
+    /// NaN if either operand is NaN.
     Minimum,
-    /// The other one if one is NaN.
+    /// If one operand is NaN, the other one.
     MaxNum,
-    /// The other one if one is NaN.
+    /// If one operand is NaN, the other one.
     MinNum,
     Pow,
     Atan2,
     CopySign,
 }
 
-/// A comparison of integers, by MLIR's number.
+/// A comparison of integers, in the order of MLIR's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "MLIR's names")]
 pub enum IntPredicate {
@@ -220,25 +220,26 @@ pub enum IntPredicate {
     Uge,
 }
 
-/// A comparison of floating-point numbers: which of less, equal, greater and unordered hold.
+/// A comparison of floating-point numbers: the set of relations (less, equal, greater, unordered)
+/// for which it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatPredicate {
-    /// Holds where the left one is less.
+    /// Holds if the left operand is less.
     pub less: bool,
-    /// Holds where both are equal.
+    /// Holds if the operands are equal.
     pub equal: bool,
-    /// Holds where the left one is greater.
+    /// Holds if the left operand is greater.
     pub greater: bool,
-    /// Holds where one is NaN.
+    /// Holds if an operand is NaN.
     pub unordered: bool,
 }
 
 /// A conversion between element types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cast {
-    /// To a wider integer, or between an index and an integer, with the sign.
+    /// To a wider integer by sign extension, or between an index and an integer.
     Signed,
-    /// To a wider integer without a sign.
+    /// To a wider integer by zero extension.
     Unsigned,
     /// To a narrower integer.
     Truncate,
@@ -252,7 +253,7 @@ pub enum Cast {
     ToSigned,
     /// To an unsigned integer, towards zero.
     ToUnsigned,
-    /// To a signed integer, to the nearest, halves to even.
+    /// To a signed integer, rounded to nearest, ties to even.
     ToSignedNearest,
     /// The same bits as another type of the same width.
     Bits,
@@ -260,7 +261,7 @@ pub enum Cast {
     Mask,
 }
 
-/// How elements are combined.
+/// The operation that combines elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named for what they compute")]
 pub enum Reduction {
@@ -277,139 +278,139 @@ pub enum Reduction {
     Xor,
 }
 
-/// Which dimensions of a product's operands are which.
+/// The roles of the dimensions of a product's operands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DotDims {
-    /// Summed over, on the left.
+    /// The contracting dimensions of the left operand.
     pub lhs_contracting: Vec<i64>,
-    /// Summed over, on the right.
+    /// The contracting dimensions of the right operand.
     pub rhs_contracting: Vec<i64>,
-    /// Of both, on the left.
+    /// The batch dimensions of the left operand.
     pub lhs_batch: Vec<i64>,
-    /// Of both, on the right.
+    /// The batch dimensions of the right operand.
     pub rhs_batch: Vec<i64>,
-    /// The result's dimensions: of which operand (0 or 1), and which of it.
+    /// The result's dimensions: for each, the operand (0 or 1) and its dimension.
     pub output: Vec<(i64, i64)>,
 }
 
-/// How exactly a product is computed.
+/// The precision of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// As the matrix unit does at once.
+    /// That of a single pass of the matrix unit.
     Default,
-    /// In passes that give products of f32.
+    /// That of f32 products, computed in several passes.
     Float32,
 }
 
 /// A constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
-    /// The same number everywhere: an integer, or the bits of a floating-point number.
+    /// One value for all elements: an integer, or the bits of a floating-point number.
     Splat(u64),
-    /// Each element, as [`Constant::Splat`].
+    /// A value for each element, as in [`Constant::Splat`].
     Elements(Arc<[u64]>),
 }
 
-/// Which operands of a copy there are, in this order: source, semaphore of the source,
+/// The optional operands of a copy that are present. The order is: source, semaphore of the source,
 /// destination, semaphore of the destination, device, core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyOperands {
-    /// Whether there is a semaphore that the source's end signals.
+    /// Whether there is a semaphore for the source.
     pub source_semaphore: bool,
-    /// Whether there is one that the destination's end signals.
+    /// Whether there is a semaphore for the destination.
     pub target_semaphore: bool,
-    /// Whether the destination is another device's.
+    /// Whether the destination is on another device.
     pub device: bool,
-    /// Whether it is another core's.
+    /// Whether the destination is on another core.
     pub core: bool,
 }
 
-/// What an operation does. Operands are in the order of the fields' text.
+/// The kinds of operations. Each comment lists the operands in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// A constant.
     Constant(Constant),
-    /// One operand, element by element.
+    /// One operand, elementwise.
     Unary(Unary),
-    /// Two operands, element by element.
+    /// Two operands, elementwise.
     Binary(Binary),
-    /// Two integers compared.
+    /// Compares two integers.
     CompareInt(IntPredicate),
-    /// Two floating-point numbers compared.
+    /// Compares two floating-point numbers.
     CompareFloat(FloatPredicate),
-    /// A truth value (one for all, or one for each element) and what it chooses from.
+    /// Selects: a truth value (one for all, or one for each element), and the two alternatives.
     Select,
     /// Three operands: `a * b + c`.
     MultiplyAdd,
-    /// Another element type.
+    /// Converts to another element type.
     Cast(Cast),
-    /// Elements of f32, and random bits for each: one of the two neighbours in a narrower
-    /// floating-point type, the nearer one more probably.
+    /// Rounds f32 elements stochastically, given random bits for each: to one of the two adjacent
+    /// numbers of a narrower floating-point type, the nearer one with higher probability.
     StochasticConvert,
-    /// The value itself, of which it is known that it is a multiple of this.
+    /// The value itself, which is known to be a multiple of this number.
     AssumeMultiple(i64),
 
-    /// A scalar or a smaller vector repeated, as numpy broadcasts.
+    /// Broadcasts a scalar or a smaller vector, as in numpy.
     Broadcast,
-    /// Another shape with the same elements in the same order.
+    /// The same elements, in the same order, in another shape.
     Reshape,
-    /// A vector whose elements count along these dimensions, joined.
+    /// The index of each element along these dimensions, linearised.
     Iota(Vec<i64>),
-    /// A vector, and the accumulator, whose dimensions are those that are not reduced.
+    /// Reduces a vector along these dimensions, given an accumulator with the remaining dimensions.
     Reduce(Reduction, Vec<i64>),
-    /// The index of the least or greatest element along a dimension.
+    /// The index of the smallest or largest element along a dimension.
     ReduceIndex(Reduction, i64),
     /// Dimension `d` of the result is dimension `permutation[d]` of the operand.
     Transpose(Vec<i64>),
     /// Concatenates vectors.
     Concatenate(i64),
-    /// A part: first elements, sizes, steps, of the first dimensions.
+    /// A slice: first elements, sizes and strides of the leading dimensions.
     Slice(Vec<i64>, Vec<i64>, Vec<i64>),
-    /// One element, or a vector of the last dimensions.
+    /// One element, or a vector of the trailing dimensions.
     Extract(Vec<i64>),
-    /// Rotated along a dimension by the amount that the second operand says; by `stride` more
-    /// for each index along the stride's dimension.
+    /// Rotates along a dimension by the second operand's amount, plus `stride` for each index along
+    /// the stride's dimension.
     Rotate(i64, Option<(i64, i64)>),
     /// Repeats a vector this many times.
     Repeat(i64, i64),
-    /// Elements along a dimension by indices: `result[i] = source[indices[i]]`.
+    /// Selects elements along a dimension by indices: `result[i] = source[indices[i]]`.
     Gather(Vec<i64>),
-    /// The same bits as elements of another width: the second-minor dimension is packed.
+    /// Reinterprets the bits as elements of another width: the second-minor dimension is packed.
     BitcastVector,
-    /// Several vectors in the parts of wider elements.
+    /// Packs several vectors into the parts of wider elements.
     PackElementwise(Element),
-    /// One of the vectors that were packed.
+    /// Extracts one of the packed vectors.
     UnpackElementwise(Element, i64),
-    /// Left, right and accumulator.
+    /// Matrix product: left operand, right operand and accumulator.
     Matmul(DotDims, Precision),
-    /// Random bits; the state is the core's.
+    /// Random bits; the generator's state belongs to the core.
     RandomBits,
-    /// Sets the state of the generator to these words.
+    /// Seeds the generator with these words.
     SeedRandom,
 
-    /// A memory reference and indices, and a mask if there is one: a vector. One step for each
-    /// dimension of the reference.
+    /// Loads a vector, given a memory reference, indices, and a mask if there is one. There is one
+    /// stride for each dimension of the reference.
     Load {
-        /// The steps; all 1 if there are none.
+        /// The strides; empty if all are 1.
         strides: Vec<i64>,
         /// Whether a mask follows the indices.
         masked: bool,
     },
-    /// A vector, a memory reference, indices, and a mask if there is one.
+    /// Stores a vector, given the vector, a memory reference, indices, and a mask if there is one.
     Store {
-        /// The steps; all 1 if there are none.
+        /// The strides; empty if all are 1.
         strides: Vec<i64>,
         /// Whether a mask follows the indices.
         masked: bool,
-        /// Whether it is added to what is there.
+        /// Whether the vector is added to the memory's old value.
         add: bool,
     },
-    /// A memory reference in SMEM and indices: a scalar.
+    /// Loads a scalar, given a memory reference in SMEM and indices.
     LoadScalar,
-    /// A scalar, a memory reference in SMEM and indices.
+    /// Stores a scalar, given the scalar, a memory reference in SMEM and indices.
     StoreScalar,
-    /// A part of memory of the result's sizes: a reference, its first elements, and those sizes that
-    /// are known only at run time.
+    /// A slice of memory with the result's sizes: a reference, the indices of the first element,
+    /// and the sizes that are known only at run time.
     MemRefSlice,
     /// The same memory without dimensions of size 1.
     MemRefSqueeze,
@@ -417,67 +418,69 @@ pub enum Op {
     MemRefReshape,
     /// The same memory as elements of another width.
     MemRefBitcast,
-    /// The same memory: a change of what is known of its layout.
+    /// The same memory, with another static layout.
     MemRefCast,
-    /// Memory for the region around it.
+    /// Allocates memory that lives until the end of the enclosing region.
     Alloc,
 
-    /// Begins a copy.
+    /// Starts a copy.
     EnqueueDma(CopyOperands),
-    /// Waits for a copy that [`Op::EnqueueDma`] with the same operands would have begun: for its
-    /// destination's end, or its source's.
+    /// Waits for a copy as [`Op::EnqueueDma`] with the same operands would start it: at its
+    /// destination's end if the flag is set, otherwise at its source's.
     WaitDma(CopyOperands, bool),
-    /// A semaphore and an amount, and a device or core if it is another's.
+    /// Signals a semaphore by an amount, given also a device or core if the semaphore is there.
     Signal {
         /// Whether a device follows.
         device: bool,
         /// Whether a core follows.
         core: bool,
     },
-    /// A semaphore and an amount.
+    /// Waits on a semaphore for an amount.
     Wait,
-    /// A semaphore: its count.
+    /// Reads a semaphore's count.
     ReadSemaphore,
-    /// The semaphore that all kernels of this kind share.
+    /// The barrier semaphore, which all kernels of this kind share.
     BarrierSemaphore,
-    /// The number of this device.
+    /// This device's number.
     DeviceId,
-    /// The number of this core.
+    /// This core's number.
     CoreId,
     /// The size of the grid along a dimension.
     GridBound(i64),
-    /// Waits for so many nanoseconds.
+    /// Waits for a number of nanoseconds.
     Delay,
-    /// Marks a part of the kernel for a profile.
+    /// Marks a part of the kernel for profiles.
     Trace,
-    /// Prints a text with scalars, or with what a memory reference holds.
+    /// Prints a text with scalars, or with the contents of a memory reference.
     Print {
         /// The text.
         text: Arc<str>,
-        /// Whether `$0`, `$1`, ... in the text stand for the scalars; else they follow it.
+        /// Whether scalars replace `$0`, `$1`, ... in the text; otherwise they follow it.
         formatted: bool,
     },
-    /// A truth value that must hold, and what is said if it does not.
+    /// Asserts a truth value; the text is the message on failure.
     Assert(Arc<str>),
 
-    /// A truth value; a region for each of its values.
+    /// A conditional: a truth value, and one region for each of its values.
     If,
-    /// First value, end, step, and what the body carries; the body has the counter and that.
+    /// A counted loop: first value, end, step, and the carried values; the body's arguments are the
+    /// counter and the carried values.
     For,
-    /// What it carries; a region that ends in [`Op::Condition`], and the body.
+    /// A loop with the carried values as operands; its regions are the condition, which ends in
+    /// [`Op::Condition`], and the body.
     While,
-    /// A region that runs once: memory that is allocated in it lives as long.
+    /// A region that runs once; memory that is allocated in it is freed at its end.
     Region,
     /// Ends a region.
     Yield,
-    /// Ends the first region of a loop: whether to go on, and with what.
+    /// Ends the condition region of a loop: whether to continue, and the carried values.
     Condition,
     /// Ends a function.
     Return,
 }
 
 impl Op {
-    /// Whether the operation only gives its results: nothing changes if it is not run.
+    /// Whether the operation has no effect except for its results.
     pub fn is_pure(&self) -> bool {
         !matches!(
             self,

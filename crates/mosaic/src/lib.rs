@@ -1,14 +1,14 @@
 //! TPU kernels as Pallas lowers them: the dialects of Mosaic, read into typed operations.
 //!
-//! A kernel comes as a module of MLIR, in bytecode or as text, by itself or inside a program of
-//! StableHLO as the body of a `tpu_custom_call`. [`read`] takes any of these:
+//! A kernel is a module of MLIR, in bytecode or as text, on its own or inside a StableHLO program
+//! as the body of a `tpu_custom_call`. [`read`] accepts all of these:
 //!
 //! - [`extract`]: the calls in a program;
-//! - `upgrade`: kernels of older versions as the newest one has them;
-//! - `typed`: the operations with what they compute, in [`ir`], with [`types`];
-//! - [`verify()`]: what must hold of a kernel before anybody uses it.
+//! - `upgrade`: converts kernels of older versions to the newest;
+//! - `typed`: converts MLIR operations to the typed [`ir`], with its [`types`];
+//! - [`verify()`]: checks a kernel's invariants before it is used.
 //!
-//! [`Source::print`] gives the kernel as MLIR text, which reads back to the same kernel.
+//! [`Source::print`] prints the kernel as MLIR text, which reads back to the same kernel.
 //!
 //! ```
 //! let text = "module attributes {stable_mosaic.version = 15 : i64} {
@@ -54,9 +54,9 @@ use tegula_stablehlo::{Bytes, Error, Form, mlir};
 pub struct Source {
     /// The module, of the newest version.
     pub mlir: mlir::Module,
-    /// The same as typed operations.
+    /// The same module as typed operations.
     pub module: Module,
-    /// The call that it is the body of, if it is inside a program.
+    /// The call whose body it is, if it was found in a program.
     pub call: Option<Call>,
 }
 
@@ -82,12 +82,12 @@ fn is_kernel_function(operation: &mlir::Operation) -> bool {
         || operation.attribute("tpu.core_type").is_some()
 }
 
-/// The kernels of an input: bytecode or text of one kernel, or a program of StableHLO (bytecode,
-/// text or a file of `jax.export`) with calls of some; [`None`] if it is no such thing or has no
+/// The kernels of an input: bytecode or text of one kernel, or a StableHLO program (bytecode, text
+/// or a file of `jax.export`) with calls of kernels; [`None`] if the input is neither or has no
 /// kernel.
 ///
 /// # Errors
-/// What is malformed or not known, with its place.
+/// A malformed or unsupported element of the input, with its place.
 pub fn read(bytes: impl Into<Bytes>) -> Result<Option<Vec<Source>>, Error> {
     let module = tegula_stablehlo::read(bytes)?;
     if is_kernel(&module) {

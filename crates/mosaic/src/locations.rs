@@ -1,14 +1,14 @@
-//! Places in the source that come apart from a kernel.
+//! Source locations that are stored separately from a kernel.
 //!
-//! The blob is MLIR bytecode. Two forms are taken: a module with as many operations as the
-//! kernel has, whose locations are those of the kernel's operations in the same order; and one
-//! whose attributes list them. Anything else is left out: places are for messages alone.
+//! They are MLIR bytecode, in one of two forms: a module with as many operations as the kernel,
+//! whose locations belong to the kernel's operations in the same order; or one whose attributes
+//! list them. Anything else is ignored, because locations are used only in messages.
 
 use std::sync::Arc;
 use tegula_stablehlo::mlir::{Attribute, Location, Module, Operation};
 use tegula_stablehlo::{Bytes, bytecode};
 
-/// Gives a module's operations the places that a blob has for them.
+/// Sets the locations of a module's operations from a blob.
 pub(crate) fn apply(module: &mut Module, blob: &Bytes) {
     let Ok(places) = bytecode::read(blob) else {
         return;
@@ -19,7 +19,7 @@ pub(crate) fn apply(module: &mut Module, blob: &Bytes) {
     in_attributes(&places.operation, &mut listed);
     let count = count(&module.operation);
     let places = [listed, found].into_iter().find(|list| {
-        // With or without the module itself.
+        // The list may or may not include the module itself.
         list.len() == count || list.len() + 1 == count
     });
     if let Some(places) = places {

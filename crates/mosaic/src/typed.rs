@@ -1,4 +1,4 @@
-//! MLIR's operations as typed ones: names and attributes become what is computed.
+//! Conversion of MLIR operations to typed ones: names and attributes become typed fields.
 
 mod names;
 
@@ -15,10 +15,10 @@ use tegula_stablehlo::Error;
 use tegula_stablehlo::mlir::{self, Attribute};
 use tegula_stablehlo::type_text;
 
-/// A module's kernel and its windows' functions.
+/// A module's kernel and the functions of its windows.
 ///
 /// # Errors
-/// An operation or a type that is not known, or one that is not what its dialect says.
+/// An operation or a type is unknown, or an operation does not have its dialect's form.
 pub(crate) fn module(mlir: &mlir::Module) -> Result<Module, Error> {
     let mut reader = Reader {
         mlir,
@@ -60,7 +60,7 @@ struct Reader<'m> {
     mlir: &'m mlir::Module,
     values: Arena<Value, Type>,
     numbers: FxHashMap<mlir::ValueId, Value>,
-    /// Where the lines of the text begin that the module was read from.
+    /// The offsets of the lines of the text that the module was read from.
     lines: Vec<usize>,
 }
 
@@ -96,11 +96,12 @@ fn with_place(operation: &mlir::Operation, mut error: Error) -> Error {
     }
 }
 
-/// The first file with its line, innermost calls first. JAX traces an operation such as the read of
-/// a reference once, as a function of its own, and gives the frames of that first trace as the
-/// callee wherever it comes again: there the caller counts. Such a place is named for the function
-/// and for the operation inside it, which have one name: `get/get`. Older versions have no such
-/// names; then the caller counts if it is the same function.
+/// The first file and line of a location, innermost calls first. JAX traces an operation such as a
+/// reference's read once, as a separate function, and reuses the frames of that first trace as the
+/// callee wherever the operation occurs again; the caller is then the right place. Such a
+/// location's name has the function and the operation inside it, which have the same name:
+/// `get/get`. Older versions have no such names; there the caller is used if caller and callee are
+/// the same function.
 fn file_of(location: &mlir::Location) -> Option<(&str, u32)> {
     match location {
         mlir::Location::Name { name, child } => match &**child {
@@ -136,7 +137,7 @@ fn place(operation: &mlir::Operation) -> Option<Place> {
 }
 
 impl Reader<'_> {
-    /// The line of an operation of a text, in a file without a name.
+    /// The line of an operation in a text without a file name.
     fn line_of(&self, operation: &mlir::Operation) -> Option<Place> {
         let after = self
             .lines
@@ -539,7 +540,7 @@ impl Reader<'_> {
             })?;
             return Ok(Op::Matmul(dims, precision));
         }
-        // Two dimensions each, and which of them are transposed.
+        // Both operands have two dimensions; the flags say which operands are transposed.
         let lhs = i64::from(!flag(operation, "transpose_lhs"));
         let rhs = i64::from(flag(operation, "transpose_rhs"));
         let dims = DotDims {
@@ -551,7 +552,8 @@ impl Reader<'_> {
         Ok(Op::Matmul(dims, precision))
     }
 
-    /// Operands of copies in one order, whichever the operation has.
+    /// Puts the operands of a copy in the order of [`CopyOperands`], whichever order the operation
+    /// has.
     fn copy(
         &self,
         operation: &mlir::Operation,
@@ -559,7 +561,7 @@ impl Reader<'_> {
         segments: &[i64],
     ) -> Result<Op, Error> {
         let is_old = &*operation.name == "tpu.wait_dma2";
-        // Of `wait_dma2`: semaphore, source, destination, device, core.
+        // The operand groups of `wait_dma2` are: semaphore, source, destination, device, core.
         let wanted: &[usize] = if is_old {
             &[1, 0, 2, 0, 3, 4]
         } else {
@@ -610,7 +612,7 @@ impl Reader<'_> {
     }
 }
 
-/// At most this many elements of a value; larger ones are refused.
+/// The maximum number of elements of a value; larger values are rejected.
 const MOST_ELEMENTS: i64 = 1 << 40;
 
 fn sizes(operation: &mlir::Operation, dims: &[i64]) -> Result<Vec<i64>, Error> {
@@ -654,10 +656,10 @@ fn int_predicate(number: i64) -> Option<IntPredicate> {
     all.get(usize::try_from(number).ok()?).copied()
 }
 
-/// MLIR's numbers: false, oeq, ogt, oge, olt, ole, one, ord, ueq, ugt, uge, ult, ule, une, uno,
-/// true.
+/// Converts MLIR's numbers: false, oeq, ogt, oge, olt, ole, one, ord, ueq, ugt, uge, ult, ule, une,
+/// uno, true.
 fn float_predicate(number: i64) -> Option<FloatPredicate> {
-    // Bits: equal, greater, less.
+    // The bits are equal, greater, less.
     const ORDERED: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
     let number = usize::try_from(number).ok()?;
     let (bits, unordered) = match number {

@@ -6,9 +6,9 @@ pub use tegula_stablehlo::mlir::FloatKind;
 /// The type of an element of a vector or a memory, or of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
-    /// An integer of this many bits; of 1 a truth value. Operations say whether it has a sign.
+    /// An integer of this many bits; 1 bit is a truth value. Operations determine the signedness.
     Int(u8),
-    /// A place in an array: 32 bits on the machine.
+    /// An array index: 32 bits on the machine.
     Index,
     /// A floating-point number.
     Float(FloatKind),
@@ -56,21 +56,21 @@ pub struct VectorType {
     pub element: Element,
 }
 
-/// What a memory reference refers to.
+/// The contents of a memory reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// Numbers.
     Data(Element),
     /// Semaphores that count signals.
     Semaphore,
-    /// Semaphores that count bytes of copies.
+    /// Semaphores that count copied bytes.
     DmaSemaphore,
 }
 
 /// The memory that a reference is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemorySpace {
-    /// Wherever the compiler puts it: HBM, of an argument.
+    /// Any memory, chosen by the compiler: HBM, for an argument.
     Any,
     /// The device's large memory.
     Hbm,
@@ -80,14 +80,14 @@ pub enum MemorySpace {
     Smem,
     /// The memory that the cores of some chips share.
     Cmem,
-    /// Where semaphores are.
+    /// The semaphores' memory.
     Semaphore,
     /// The host's memory.
     Host,
 }
 
 impl MemorySpace {
-    /// The space of a name in `#tpu.memory_space<NAME>`.
+    /// The space with a name, in `#tpu.memory_space<NAME>`.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "any" => Self::Any,
@@ -107,9 +107,9 @@ impl MemorySpace {
 pub struct MemRefType {
     /// The sizes. A size that is known only at run time is [`None`].
     pub dims: Vec<Option<i64>>,
-    /// What is there.
+    /// The contents.
     pub item: Item,
-    /// Where.
+    /// The memory space.
     pub space: MemorySpace,
 }
 
@@ -165,7 +165,7 @@ impl Type {
         }
     }
 
-    /// The sizes: none of a scalar.
+    /// The sizes; empty for a scalar.
     pub fn dims(&self) -> &[i64] {
         match self {
             Self::Vector(vector) => &vector.dims,

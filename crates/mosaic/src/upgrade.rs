@@ -1,26 +1,26 @@
-//! Kernels of older versions as the newest one has them.
+//! Converts kernels of older versions to the newest version.
 //!
 //! JAX writes a kernel's operations with the prefix `stable_mosaic.` and a version on the module,
-//! so that a compiler of another age can read them. What changed between the versions (JAX's
-//! `mosaic/dialect/tpu/transforms/serde.cc`): how many operands some operations may have, and
-//! attributes that came later and have a default.
+//! so that compilers of other versions can read them. The versions differ (JAX's
+//! `mosaic/dialect/tpu/transforms/serde.cc`) in the number of operands of some operations, and in
+//! attributes that were added later and have a default.
 
 use tegula_stablehlo::Error;
 use tegula_stablehlo::mlir::{Attribute, Module, Operation, Type};
 
-/// The newest version whose rules are known.
+/// The newest supported version.
 pub const NEWEST: i64 = 18;
-/// The oldest one.
+/// The oldest supported version.
 pub const OLDEST: i64 = 1;
 
 const VERSION: &str = "stable_mosaic.version";
 const PREFIX: &str = "stable_mosaic.";
 
-/// Takes the prefix off and applies the rules of every version after the module's. A module
-/// without a version is taken as it is: it is text that somebody wrote or printed.
+/// Removes the prefix and applies the rules of every version after the module's. A module without a
+/// version is not changed: it is text that somebody wrote or printed.
 ///
 /// # Errors
-/// The version is not known, or an operation is not what its version allows.
+/// The version is unknown, or an operation is not valid in its version.
 pub(crate) fn upgrade(module: &mut Module) -> Result<(), Error> {
     let stated = module.operation.attribute(VERSION);
     let version = stated.and_then(Attribute::as_integer).unwrap_or(NEWEST);
@@ -71,7 +71,7 @@ fn i32s(values: &[i64]) -> Attribute {
 
 const SEGMENTS: &str = "operandSegmentSizes";
 
-/// Gives an operation sizes of its groups of operands if it has none: by their number.
+/// Sets the sizes of an operation's operand groups, if it has none, by the number of operands.
 fn segments(
     operation: &mut Operation,
     by_count: &[(usize, &[i64])],
@@ -104,7 +104,7 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
     let no = Attribute::bool(false);
     match &*operation.name.clone() {
         "tpu.enqueue_dma" => {
-            // Operands in groups since 2, a priority since 4, a subcore since 14.
+            // Operand groups were added in version 2, the priority in 4, the subcore in 14.
             let by_count: [(usize, &[i64]); 2] =
                 [(3, &[1, 0, 1, 1, 0, 0, 0]), (5, &[1, 1, 1, 1, 1, 0, 0])];
             segments(operation, &by_count, 7)?;
@@ -112,7 +112,8 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
             default(operation, "strict_ordering", no);
         }
         "tpu.wait_dma" => {
-            // Before 14 it had no subcore; in version 1 it was a semaphore and a destination.
+            // Versions before 14 have no subcore; in version 1 the operands are a semaphore and a
+            // destination.
             if version < 3 && operation.operands.len() == 2 {
                 return Err("a wait without a source is of a version before 3".to_owned());
             }
@@ -125,7 +126,7 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
             segments(operation, &by_count, 5)?;
         }
         "tpu.dynamic_gather" | "tpu.iota" => {
-            // One dimension before 5 and 6.
+            // Before version 5 or 6, depending on the operation, there is only one dimension.
             if let Some(dimension) = operation.attribute("dimension").cloned() {
                 let dimension = dimension.as_integer().ok_or("its dimension is no number")?;
                 operation

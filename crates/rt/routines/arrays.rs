@@ -1,8 +1,8 @@
 //! The functions that programs call for operations on whole arrays: sorts, random bits,
 //! factorisations, Fourier transforms.
 //!
-//! Each is given words that say what it does, data that it needs besides, and the addresses of its
-//! operands and results. The documentation of `tegula_rt` says which words.
+//! Each is given words that describe the operation, additional data, and the addresses of its
+//! operands and results. The documentation of `tegula_rt` lists the words.
 
 use crate::dense::{Cholesky, Complex, Lu, Number, Solve, TridiagonalSolve};
 use crate::fourier::{self, Fourier};
@@ -23,7 +23,7 @@ fn named(index: i64) -> ElementType {
     known.copied().unwrap_or(ElementType::F32)
 }
 
-/// What a routine is called with.
+/// The arguments of a routine.
 #[derive(Clone, Copy)]
 struct Arguments {
     words: *const i64,
@@ -33,13 +33,13 @@ struct Arguments {
     scratch: *mut u8,
 }
 
-/// Exports routines for some widths of vectors.
+/// Exports routines for some vector widths.
 macro_rules! routines {
     ($($width:ident $name:ident = $run:expr;)*) => {$(
         /// # Safety
-        /// The words and the data are those that the documentation of `tegula_rt` states for this routine;
-        /// the arrays have the sizes that the words say, and the scratch memory has the bytes that the
-        /// routine's scratch function gives.
+        /// The words and the data are those that the documentation of `tegula_rt` lists for this
+        /// routine; the arrays have the sizes in the words, and the scratch memory has the bytes
+        /// that the routine's scratch function returns.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             words: *const i64,
@@ -61,7 +61,7 @@ macro_rules! routines {
     )*};
 }
 
-/// Exports functions that say how many bytes of scratch memory routines take.
+/// Exports functions that return the bytes of scratch memory of routines.
 macro_rules! scratch {
     ($($name:ident = $bytes:expr;)*) => {$(
         /// # Safety
@@ -75,10 +75,10 @@ macro_rules! scratch {
     )*};
 }
 
-/// Some of the words from a place on.
+/// `N` words from an address on.
 ///
 /// # Safety
-/// There are so many.
+/// This many words can be read.
 unsafe fn words<'w, const N: usize>(words: *const i64) -> &'w [i64; N] {
     // SAFETY: the caller promises the words.
     unsafe { &*words.cast() }
@@ -104,8 +104,8 @@ unsafe fn sort<'w>(start: *const i64) -> (Sort<'w>, Option<KeyOrder>, &'w [usize
     }
 }
 
-/// Sorts arrays together. The data are the addresses of the program's functions: whether one element goes
-/// before another, and what computes keys, if there are any.
+/// Sorts arrays together. The data are the addresses of the program's functions: the comparator,
+/// and the function that computes keys, if there is one.
 ///
 /// # Safety
 /// The arguments are a sort's.
@@ -180,14 +180,14 @@ unsafe fn top_k_scratch(words: *const i64) -> usize {
     unsafe { top_k(words, CpuFeatures::default()) }.scratch_bytes()
 }
 
-/// Random bits: of a state, the next one and an array.
+/// Generates random bits: computes the next state and an array from a state.
 ///
 /// # Safety
 /// The arguments are a generator's.
 #[inline(always)]
 unsafe fn run_random_bits(_: CpuFeatures, arguments: Arguments) {
-    // SAFETY: the caller promises a generator's words and arrays: a state of at least two words, a next
-    // one of as many, and an array of the sizes.
+    // SAFETY: the caller promises a generator's words and arrays: a state of at least two words, a
+    // next state of the same size, and an array of the given sizes.
     unsafe {
         let start = arguments.words;
         let &[three_fry, state_words, bits, is_signed, size, count] = words(start);
@@ -299,7 +299,7 @@ unsafe fn run_lu<T: Number>(isa: CpuFeatures, arguments: Arguments) {
 }
 
 /// # Safety
-/// The words are a transform's, behind how many there are and how many numbers.
+/// The arguments are a transform's: the numbers of the plan's words and numbers, then these words.
 #[inline(always)]
 unsafe fn run_transform<T: fourier::Real>(isa: CpuFeatures, arguments: Arguments) {
     // SAFETY: the caller promises a transform's words, numbers, arrays and scratch memory.

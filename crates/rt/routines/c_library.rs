@@ -1,4 +1,4 @@
-//! The C library's functions of single numbers, as safe ones under the names of the crate `libm`.
+//! Safe wrappers of the C library's scalar math functions, under the names of the crate `libm`.
 
 macro_rules! functions {
     ($($name:ident ($($x:ident),*);)*) => {

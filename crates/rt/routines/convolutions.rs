@@ -1,7 +1,8 @@
-//! Convolutions whose sizes are known when the program runs: what a run prepares is worked out in the call.
+//! Convolutions whose sizes are known only when the program runs: the call also does the
+//! preparation that a run would do before.
 //!
-//! Which products a convolution is, `convolution` says, as for a run. Each is computed by the functions that the
-//! caller names, so that a program has those of its vectors and types alone.
+//! `convolution` chooses the products, as in a run. The caller passes the functions that compute
+//! them, so that a program contains only the code for its own vectors and types.
 
 use crate::convolution::{Border, Convolution, Dim, Geometry, MAX_DIMS, Spatial, Window, row_major};
 use crate::depthwise::MAX_TAPS;
@@ -13,31 +14,33 @@ use crate::prepared::PREPARED_BYTES;
 use crate::thread_pool::ThreadPool;
 use crate::ElementType;
 
-/// Words behind the head, before those of the spatial dimensions: how many dimensions arrays have, groups and whether
-/// these are of the batch, the batch and the features of the input, the features of the kernel, those of the output.
+/// The number of words between the head and the spatial dimensions: the number of dimensions of the
+/// arrays; the groups, and whether they divide the batch; the batch and feature dimensions of the
+/// input, the feature dimensions of the kernel, the batch and feature dimensions of the output.
 const COUNTS: usize = 9;
-/// Words of a spatial dimension: which one it is in the input, the kernel and the output, and its window.
+/// The number of words of a spatial dimension: its number in the input, the kernel and the output,
+/// and its window.
 const OF_SPATIAL: usize = 8;
-/// Elements that no array has.
+/// A number of elements that no array can have.
 const TOO_MANY: i64 = 1 << 48;
 
-/// What computes the products.
+/// The functions that compute the products.
 #[repr(C)]
 pub struct Functions {
-    /// Makes a product ready in memory; gives how many bytes of it that takes.
+    /// Prepares a product in memory; returns the bytes used.
     prepare: unsafe extern "C" fn(*const i64, *mut u8) -> i64,
-    /// The bytes of memory that a product takes.
+    /// Returns the bytes of memory that a product needs.
     scratch: unsafe extern "C" fn(*const i64) -> i64,
-    /// Groups that are neighbours.
+    /// Computes products of adjacent groups.
     depthwise: Groups,
-    /// Groups whose rows are neighbours.
+    /// Computes products of groups with adjacent rows.
     planes: Groups,
 }
 
-/// Computes a product of groups; gives 0 if it is none of those that it can.
+/// Computes a product of groups; returns 0 if the function does not support it.
 type Groups = unsafe extern "C" fn(*const i64, *const u8, *const u8, *const u8, *mut u8, *mut u8) -> i64;
 
-/// A convolution, as a call describes it.
+/// A call's description of a convolution.
 struct Description {
     head: [i64; HEAD],
     input_dims: List<i64, MAX_DIMS>,
@@ -46,12 +49,13 @@ struct Description {
 }
 
 impl Description {
-    /// `None` if an array has more elements than any has.
+    /// Reads a description; `None` if an array would have more elements than is possible.
     ///
     /// # Safety
     /// The words are a description.
     unsafe fn at(words: *const i64) -> Option<Self> {
-        // SAFETY: the caller promises the words: a head, counts, spatial dimensions, and the sizes of three arrays.
+        // SAFETY: the caller promises the words: a head, counts, spatial dimensions, and three
+        // arrays' sizes.
         let (head, counts, of_spatial, sizes) = unsafe {
             let counts = &*words.add(HEAD).cast::<[i64; COUNTS]>();
             let count = counts[0] as usize;
@@ -115,7 +119,7 @@ impl Description {
         known.copied().unwrap_or(ElementType::F32)
     }
 
-    /// The words of one product.
+    /// The words of one product's description.
     fn product(&self, axes: &Axes, bounds: Option<ImageBounds>) -> Words {
         let mut words = List::new();
         self.head.iter().for_each(|&word| words.push(word));
@@ -139,15 +143,15 @@ impl Description {
     }
 }
 
-/// The words of a product: its head, its axes, and where images are.
+/// The words of a product's description: its head, its axes, and the images' bounds.
 type Words = List<i64, { HEAD + 4 * 4 * MAX_AXES + 4 }>;
 
-/// Computes a convolution. Gives 0, 1 if a window reaches outside of the input, or 2 if this is none of products, so
-/// that nothing is computed.
+/// Computes a convolution. Returns 0 on success, 1 if a window reaches outside of the input, or 2
+/// if the convolution cannot be computed as products; then nothing is computed.
 ///
 /// # Safety
-/// The words are a description of the arrays that are at these addresses, the functions those of their types. The
-/// scratch memory has as many bytes as [`tegula_rt_scratch_convolution`] says, aligned to 64.
+/// The words describe the arrays at these addresses, and the functions are for their types. The
+/// scratch memory has the bytes that [`tegula_rt_scratch_convolution`] returns, aligned to 64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_convolution(
     words: *const i64,
@@ -157,7 +161,8 @@ pub unsafe extern "C" fn tegula_rt_convolution(
     out: *mut u8,
     scratch: *mut u8,
 ) -> i64 {
-    // SAFETY: the caller promises the description, the functions, the arrays and the scratch memory.
+    // SAFETY: the caller promises the description, the functions, the arrays and the scratch
+    // memory.
     let is_bordered = unsafe {
         let description = Description::at(words);
         description.and_then(|description| compute(&description, &*functions, [input, kernel], out, scratch))
@@ -165,7 +170,7 @@ pub unsafe extern "C" fn tegula_rt_convolution(
     is_bordered.map_or(2, i64::from)
 }
 
-/// Gives whether a window reaches outside of the input.
+/// Computes the products; returns whether a window reaches outside of the input.
 ///
 /// # Safety
 /// As [`tegula_rt_convolution`].
@@ -200,8 +205,8 @@ unsafe fn compute(
     found.each_product(border.as_ref(), &mut |axes| {
         let words = description.product(&axes, None);
         let words = words.as_ptr();
-        // SAFETY: the caller promises the arrays; the scratch memory has room for what each product takes, and the
-        // functions write what they make ready to its begin.
+        // SAFETY: the caller promises the arrays; the scratch memory has room for what each product
+        // needs, and the functions write prepared products to its start.
         unsafe {
             if (functions.depthwise)(words, base, kernel, nothing, out, scratch) != 0
                 || (functions.planes)(words, base, kernel, nothing, out, scratch) != 0
@@ -223,7 +228,7 @@ unsafe fn compute(
     Some(found.is_bordered())
 }
 
-/// The bytes of scratch memory that a convolution takes.
+/// Returns the bytes of scratch memory that a convolution needs.
 ///
 /// # Safety
 /// The words are a description, the functions those of its types.
@@ -231,11 +236,11 @@ unsafe fn compute(
 pub unsafe extern "C" fn tegula_rt_scratch_convolution(words: *const i64, functions: *const Functions) -> i64 {
     // SAFETY: the caller promises the description and the functions.
     let bytes = unsafe { Description::at(words).and_then(|description| scratch_bytes(&description, &*functions)) };
-    // Of a convolution that is none of products, planes are tried all the same.
+    // The function for planes is also tried on a convolution that cannot be computed as products.
     bytes.unwrap_or(0).max(TABLES as i64)
 }
 
-/// The most bytes that the tables of a product of groups take.
+/// The maximum size, in bytes, of the tables of a product of groups.
 const TABLES: usize = MAX_TAPS * size_of::<[isize; 2]>();
 
 /// # Safety

@@ -1,7 +1,7 @@
 //! The functions that programs call.
 //!
-//! Each is for certain vectors and types, so that what is copied into a program has the code for
-//! these alone: how a product is computed is decided in functions that are inlined here.
+//! Each is for given vectors and types, so that a program that copies it gets no other code: the
+//! functions that decide how a product is computed are inlined here.
 
 use crate::border::{self, BorderedDim};
 use crate::depthwise::Direct;
@@ -12,7 +12,7 @@ use crate::tables::Tables;
 use crate::thread_pool::ThreadPool;
 use crate::{CpuFeatures, ElementType, VectorWidth};
 
-/// Words before the axes, as `tegula_rt::call` lists them.
+/// The number of words before the axes; `tegula_rt::call` lists them.
 pub const HEAD: usize = 14;
 
 /// A call's description.
@@ -26,7 +26,7 @@ impl Call<'_> {
     /// # Safety
     /// The words are a description.
     unsafe fn at(words: *const i64) -> Self {
-        // SAFETY: the caller promises that the words are a description, which has so many.
+        // SAFETY: the caller promises that the words are a description, which has at least a head.
         unsafe {
             Self {
                 head: &*words.cast(),
@@ -44,7 +44,7 @@ impl Call<'_> {
         let lists = [&mut axes.batch, &mut axes.rows, &mut axes.columns, &mut axes.depth];
         for (list, &count) in lists.into_iter().zip(self.head) {
             for _ in 0..count {
-                // SAFETY: the description has so many axes.
+                // SAFETY: the description has this many axes.
                 let [size, lhs, rhs, out] = unsafe { at.read() };
                 at = at.wrapping_add(1);
                 list.push(Axis {
@@ -58,7 +58,7 @@ impl Call<'_> {
         axes
     }
 
-    /// What is behind the axes of planes.
+    /// The images' bounds, which follow the axes of planes.
     fn bounds(&self) -> Option<ImageBounds> {
         let axes: i64 = self.head[..4].iter().sum();
         let words = self.axes.wrapping_add(axes as usize);
@@ -82,7 +82,7 @@ impl Call<'_> {
             vnni: self.head[10] & 2 != 0,
             dot_product: self.head[10] & 4 != 0,
             int8_matrices: self.head[10] & 8 != 0,
-            // The state of matrix registers has to be asked for.
+            // Matrix registers need permission from the operating system, so they are not used.
             amx_bf16: false,
             amx_int8: false,
             first_level_ways: u8::try_from(self.head[9]).ok().filter(|&ways| ways != 0),
@@ -100,7 +100,7 @@ impl Call<'_> {
 
 const _: () = assert!(size_of::<Option<Product>>() <= PREPARED_BYTES);
 
-/// Makes a product ready.
+/// Prepares a product.
 #[inline(always)]
 fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
     let features = K::isa(call.features(VectorWidth::Portable));
@@ -108,7 +108,7 @@ fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
     Product::new_in::<K>(tables, features, types, call.axes(), call.fixed())
 }
 
-/// The type of a product's operands, if it is known.
+/// The type of a product's operands, if it is fixed.
 macro_rules! operands {
     (Any) => {
         None
@@ -128,11 +128,11 @@ macro_rules! products {
             const RESULTS: &'static [ElementType] = &[$(ElementType::$result),*];
         }
 
-        /// Makes a product ready in memory; gives how many bytes of it that takes.
+        /// Prepares a product in memory; returns the bytes used.
         ///
         /// # Safety
-        /// It is a description. The memory has [`PREPARED_BYTES`] and those of the product's tables,
-        /// aligned to 64.
+        /// `call` points to a description. The memory has [`PREPARED_BYTES`] and the bytes of the
+        /// product's tables, aligned to 64.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $prepare(call: *const i64, memory: *mut u8) -> i64 {
             // SAFETY: the caller promises the description and the memory.
@@ -141,21 +141,21 @@ macro_rules! products {
                 let mut tables = Tables::at(memory.add(PREPARED_BYTES));
                 let ready = memory.cast::<Option<Product>>();
                 ready.write(product::<$known>(&mut tables, &call));
-                // In its place: a copy of a product takes longer than to decide what it is.
+                // Modified in place: copying a product takes longer than preparing it.
                 if call.head[7] != 0 && let Some(product) = &mut *ready {
-                    // What cannot be added to anything may be so if nothing is packed before: whoever wrote
-                    // the description has seen to that.
+                    // This succeeds: the description's author has not marked an operand as
+                    // prepacked if the product could then not add.
                     product.becomes_adding();
                 }
                 (PREPARED_BYTES + tables.bytes.next_multiple_of(64)) as i64
             }
         }
 
-        /// The bytes of memory that a product takes: ready, and when it is computed, with the packed form of an
-        /// operand that is to be packed before.
+        /// Returns the bytes of memory that a product needs: prepared and while it is computed,
+        /// including the packed form of an operand that is to be prepacked.
         ///
         /// # Safety
-        /// It is a description.
+        /// `call` points to a description.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $scratch(call: *const i64) -> i64 {
             // SAFETY: the caller promises the description.
@@ -205,8 +205,8 @@ products! {
 /// Computes a product.
 ///
 /// # Safety
-/// It was made ready in this memory, of a description of the arrays that are at these addresses. The
-/// scratch memory has as many bytes as the product needs, aligned to 64.
+/// The product was prepared in this memory, from a description of the arrays at these addresses.
+/// The scratch memory has the bytes that the product needs, aligned to 64.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_product(
     prepared: *const u8,
@@ -226,10 +226,10 @@ pub unsafe extern "C" fn tegula_rt_product(
 
 macro_rules! groups {
     ($($name:ident $kind:ident $width:ident $([$bounds:ident])?;)*) => {$(
-        /// Gives 1, or 0 if the product is not of this kind: then nothing is computed.
+        /// Returns 1, or 0 if the product is not of this kind; then nothing is computed.
         ///
         /// # Safety
-        /// As a product's.
+        /// As for a product.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             call: *const i64,
@@ -274,17 +274,17 @@ groups! {
     tegula_rt_planes_neon Planes Neon [bounds];
 }
 
-/// What stands for a function that a program does not call, in functions that it does.
+/// A placeholder for functions that a program never calls, in functions that it does call.
 #[unsafe(no_mangle)]
 pub extern "C" fn tegula_rt_absent() -> ! {
     crate::stop()
 }
 
-/// Copies an array with a border of zeros, or with a border cut off.
+/// Copies an array with a border of zeros added, or with a border cut off.
 ///
 /// # Safety
-/// The words describe a copy, as the padding of a convolution in `crates/codegen-cpu` writes them; the
-/// array and the copy are as large as they say.
+/// The words describe a copy in the format in which `crates/codegen-cpu` writes the padding of a
+/// convolution; the array and the copy have the sizes in the words.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_pad(words: *const i64, from: *const u8, to: *mut u8) {
     // SAFETY: the caller promises the words and the arrays.
@@ -297,8 +297,8 @@ pub unsafe extern "C" fn tegula_rt_pad(words: *const i64, from: *const u8, to: *
 
 macro_rules! specials {
     ($($name:ident $bits:ty;)*) => {$(
-        /// Whether any of so many elements, without its sign, has bits from `first` on: one that is
-        /// not finite, or NaN.
+        /// Whether any of `count` elements, without its sign bit, is at least `first` as an
+        /// integer: one that is infinite or NaN.
         ///
         /// # Safety
         /// The elements are there.

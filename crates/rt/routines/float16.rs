@@ -1,6 +1,6 @@
-//! Floats of 16 bits, as far as products need them.
+//! 16-bit floats, with the operations that products need.
 
-/// The upper half of a binary32.
+/// A bf16: the upper half of a binary32.
 #[allow(non_camel_case_types, reason = "named like the types of the language")]
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
@@ -13,7 +13,7 @@ pub struct bf16(u16);
 pub struct f16(u16);
 
 impl bf16 {
-    /// The number of these bits.
+    /// The number with these bits.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
@@ -23,7 +23,7 @@ impl bf16 {
         self.0
     }
 
-    /// The same number.
+    /// Converts exactly.
     pub fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
@@ -40,7 +40,7 @@ impl bf16 {
 }
 
 impl f16 {
-    /// The number of these bits.
+    /// The number with these bits.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
@@ -50,7 +50,7 @@ impl f16 {
         self.0
     }
 
-    /// The same number, with NaN made quiet.
+    /// Converts exactly, and makes NaN quiet.
     pub fn to_f32(self) -> f32 {
         let bits = u32::from(self.0);
         let (sign, exponent, fraction) = ((bits & 0x8000) << 16, bits >> 10 & 0x1f, bits & 0x3ff);
@@ -72,14 +72,15 @@ impl f16 {
         let (sign, magnitude) = ((bits >> 16 & 0x8000) as u16, bits & 0x7fff_ffff);
         let rounded = match magnitude {
             0x7f80_0001.. => 0x7e00 | (magnitude >> 13) as u16 & 0x3ff,
-            // From 65520 on, which is half way to 65536.
+            // From 65520 on, which is halfway to 65536, numbers round to infinity.
             0x477f_f000.. => 0x7c00,
             // 2^-14, the smallest normal number.
             0x3880_0000.. => {
                 let odd = magnitude >> 13 & 1;
                 ((magnitude - (112 << 23) + 0xfff + odd) >> 13) as u16
             }
-            // Adding a half makes the last bit of the sum 2^-24: the addition rounds.
+            // Adding 0.5 gives a sum whose last bit is worth 2^-24, so that the addition rounds
+            // correctly.
             _ => (f32::from_bits(magnitude) + 0.5).to_bits() as u16,
         };
         Self(sign | rounded)

@@ -1,12 +1,12 @@
-//! The routines, as one crate of the files of `crates/linalg` that need no more than `core`.
+//! The routines, as one crate made of the files of `crates/linalg` that need only `core`.
 //!
-//! They are in `shared`, which has links to them, so that they are part of this package. What they import
-//! from elsewhere is here under the same names: element types and CPU features are the crates' own files,
-//! floats of 16 bits, tables and the pool of one thread are modules of this folder.
+//! `shared` has links to those files, so that they are part of this package. Items that they import
+//! from elsewhere are here under the same names: element types and CPU features are the original
+//! files; 16-bit floats, tables and the single-threaded pool are modules of this folder.
 
 #![no_std]
 
-// Those files name these crates.
+// The names by which those files import these crates.
 extern crate core as std;
 extern crate self as half;
 extern crate self as libm;
@@ -61,8 +61,8 @@ pub use cpu_features::{CpuFeatures, VectorWidth};
 pub use element_type::{Category, ElementType};
 pub use float16::{bf16, f16};
 
-/// Required by `no_std`. No routine panics on a valid call; an invalid one stops the process, since there
-/// is no caller that could handle a panic.
+/// Required by `no_std`. No routine panics on a valid call; an invalid one stops the process,
+/// because there is no caller that could handle a panic.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     stop()

@@ -1,4 +1,4 @@
-//! Conversions of floats of fewer than 32 bits, between their bits and a number: as
+//! Conversions between numbers and the bits of floats narrower than 32 bits: as
 //! `tegula_scalar::{decode_single, encode_single, encode_double}`.
 
 use crate::{ElementType, bf16, f16};
@@ -8,7 +8,7 @@ fn named(index: u32) -> ElementType {
     known.copied().unwrap_or(ElementType::F16)
 }
 
-/// The number of these bits of a type, which is its place in `ElementType::ALL`.
+/// The number with these bits, in a type given by its index in `ElementType::ALL`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tegula_rt_decode_narrow(element_type: u32, bits: u32) -> f32 {
     match named(element_type) {
@@ -21,7 +21,7 @@ pub extern "C" fn tegula_rt_decode_narrow(element_type: u32, bits: u32) -> f32 {
     }
 }
 
-/// The bits of a type that are nearest to a number.
+/// The bits of the nearest number of a type.
 #[unsafe(no_mangle)]
 pub extern "C" fn tegula_rt_encode_narrow(element_type: u32, x: f32) -> u32 {
     match named(element_type) {
@@ -32,7 +32,7 @@ pub extern "C" fn tegula_rt_encode_narrow(element_type: u32, x: f32) -> u32 {
     }
 }
 
-/// The same of a number of 64 bits, which is rounded once.
+/// The bits of the nearest number of a type to a 64-bit number, rounded once.
 #[unsafe(no_mangle)]
 pub extern "C" fn tegula_rt_encode_narrow_f64(element_type: u32, x: f64) -> u32 {
     match named(element_type) {

@@ -1,2 +1,2 @@
-/// Bytes of memory that a product which is made ready takes, before its tables: a multiple of 64.
+/// The bytes of memory that a prepared product takes, before its tables: a multiple of 64.
 pub const PREPARED_BYTES: usize = 3072;

@@ -1,4 +1,4 @@
-//! Tables in memory of the caller.
+//! Tables in memory that the caller provides.
 
 use core::ops::Deref;
 use core::slice;
@@ -20,8 +20,8 @@ impl<T> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: whoever made the memory's `Tables` keeps it while its tables are used, and
-        // so many things were written. Tables that are only counted are not read.
+        // SAFETY: the creator of the memory's `Tables` keeps it while its tables are used, and
+        // `count` items were written. Tables that are only counted are not read.
         unsafe { slice::from_raw_parts(self.start, self.count) }
     }
 }
@@ -30,9 +30,9 @@ impl<T> Deref for Table<T> {
 #[derive(Debug)]
 pub struct Tables {
     next: *mut u8,
-    /// Whether tables are only counted.
+    /// Whether tables are only counted, not stored.
     counts: bool,
-    /// Bytes of all tables up to now.
+    /// The bytes of all tables so far.
     pub bytes: usize,
 }
 
@@ -40,7 +40,7 @@ impl Tables {
     /// Memory from an address on, aligned to 16.
     ///
     /// # Safety
-    /// There is as much as the tables take, for as long as they are used.
+    /// There is enough memory for the tables, for as long as they are used.
     pub unsafe fn at(start: *mut u8) -> Self {
         Self {
             next: start,
@@ -49,7 +49,7 @@ impl Tables {
         }
     }
 
-    /// Only counts; no table may be read.
+    /// Only counts bytes; no table may be read.
     pub fn counting() -> Self {
         Self {
             next: core::ptr::null_mut(),
@@ -58,7 +58,7 @@ impl Tables {
         }
     }
 
-    /// A table of these numbers.
+    /// A table of these items.
     #[inline(always)]
     pub(crate) fn table<T: Copy>(&mut self, items: impl Iterator<Item = T>) -> Table<T> {
         let start = self.next.wrapping_add(self.bytes).cast::<T>();

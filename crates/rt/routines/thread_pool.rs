@@ -1,16 +1,16 @@
-//! The pool of one thread: the caller's.
+//! A pool with one thread: the caller's.
 
-/// Whether the work is to stop: never, as an object's program has no limits.
+/// Whether the work is to stop: never, because a compiled program has no limits.
 #[inline(always)]
 pub(crate) fn is_stopped() -> bool {
     false
 }
 
-/// Does parts one after the other.
+/// Executes parts one after the other.
 pub struct ThreadPool;
 
 impl ThreadPool {
-    /// How many threads there are.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         1
     }

@@ -1,96 +1,105 @@
-//! The routines that programs compiled to objects call, as an ELF object for each architecture: products,
-//! convolutions, sorts, factorisations and Fourier transforms of `crates/linalg`, built without an allocator,
-//! threads or unwinding.
+//! The routines that programs compiled to objects call, as an ELF object for each architecture:
+//! products, convolutions, sorts, factorisations and Fourier transforms of `crates/linalg`, built
+//! without an allocator, threads or unwinding.
 //!
-//! The build script compiles `routines/lib.rs`, which takes in the source files of `crates/linalg` that need
-//! no more than `core`, with the compiler that builds everything else. Each function has a section of
-//! its own, so that who writes a program's object can copy those that it uses. All that is undefined
-//! in the object are the C library's `memcpy`, `memmove`, `memset` and `memcmp`, and functions of its
-//! `libm` that functions of complex numbers call.
+//! The build script compiles `routines/lib.rs`, which includes the source files of `crates/linalg`
+//! that need only `core`, with the compiler that builds everything else. Each function has its own
+//! section, so that the writer of a program's object can copy only those that the program uses. The
+//! object's only undefined symbols are the C library's `memcpy`, `memmove`, `memset` and `memcmp`,
+//! and functions of its `libm` that functions of complex numbers call.
 //!
-//! Routines are called by name. `tegula_rt_prepare_VECTORS_TYPES` makes a product ready: of vectors
-//! (`portable`, `avx2` and `avx512` of x86-64, `neon` of AArch64) and the types of the operands and the result; it takes
-//! [`PREPARED_BYTES`] of memory and those of its tables. `tegula_rt_product` computes it, as often as one likes:
-//! in a loop, what is decided of the sizes is decided once. `tegula_rt_scratch_VECTORS_TYPES` says how much
-//! memory both take. Other [kinds](Kind) of products are `tegula_rt_KIND_VECTORS`. They are given a description
-//! of the call in words of 64 bits: see [`call`].
+//! Routines are called by name. `tegula_rt_prepare_VECTORS_TYPES` prepares a product for vectors
+//! (`portable`, `avx2` and `avx512` of x86-64, `neon` of AArch64) and types of the operands and the
+//! result. It takes [`PREPARED_BYTES`] of memory and those of the product's tables.
+//! `tegula_rt_product` computes a prepared product, any number of times: in a loop, decisions that
+//! depend only on sizes are made once. `tegula_rt_scratch_VECTORS_TYPES` returns the bytes of
+//! memory that both need. Other [kinds](Kind) of products are `tegula_rt_KIND_VECTORS`. All are
+//! given a description of the call in 64-bit words: see [`call`].
 //!
-//! Words of routines on whole arrays, `tegula_rt_NAME(words, data, operands, results, scratch)`.
+//! The words of routines on whole arrays,
+//! `tegula_rt_NAME(words, data, operands, results, scratch)`:
 //!
 //! | name | words | data |
 //! |---|---|---|
-//! | `sort` | elements of a row, their distance, rows, arrays, the key's type or -1, whether the largest is first, arrays that keys are computed from; then bytes of an element of each array, and which arrays keys are of | the program's functions: whether an element goes before another, and what computes keys |
-//! | `top_k_VECTORS` | elements of a row, rows, how many are selected, whether the largest, their type | |
-//! | `random_bits` | whether by Threefry, words of the state, bits of an element, whether it is signed, its bytes, dimensions; then their sizes | |
-//! | `cholesky_VECTORS_TYPE` | rows, matrices, whether the lower factor | |
+//! | `sort` | elements of a row, their distance, rows, arrays, the key's type or -1, whether the largest goes first, number of arrays that keys are computed from; then bytes of an element of each array, and the numbers of the keys' arrays | the program's functions: the comparator, and the function that computes keys |
+//! | `top_k_VECTORS` | elements of a row, rows, selected elements, whether the largest are selected, their type | |
+//! | `random_bits` | whether by Threefry, words of the state, bits of an element, whether it is signed, its bytes, number of dimensions; then their sizes | |
+//! | `cholesky_VECTORS_TYPE` | rows, matrices, whether the lower factor is wanted | |
 //! | `solve_VECTORS_TYPE` | rows, columns, pairs, bits: left side, lower, unit diagonal, transposed, conjugated | |
 //! | `lu_VECTORS_TYPE` | rows, columns, matrices | |
-//! | `tridiagonal_solve_TYPE` | rows, right sides, systems | |
-//! | `fft_VECTORS_TYPE` | how many words and numbers the plan has, then its words | its numbers |
+//! | `tridiagonal_solve_TYPE` | rows, right-hand sides, systems | |
+//! | `fft_VECTORS_TYPE` | numbers of the plan's words and numbers, then its words | its numbers |
 //!
-//! `tegula_rt_convolution(words, functions, input, kernel, result, scratch)` computes a convolution of any sizes, and
-//! `tegula_rt_scratch_convolution(words, functions)` says how much scratch memory that takes. The functions are those that make
-//! products of the types ready and say how much memory they take, and those of both other kinds. The words are a product's
-//! first ones; then how many dimensions arrays have, how many groups there are and whether these are parts of the batch, and which
-//! dimensions are the input's batch and features, the kernel's input and output features, and the result's batch and features;
-//! of each spatial dimension which it is in the input, the kernel and the result, and the window's stride, padding in front,
-//! dilations of base and window and whether it is reversed; and the sizes of the three arrays. It gives 0, 1 if a window reaches outside of the input, or 2 if the convolution is not computed as products.
+//! `tegula_rt_convolution(words, functions, input, kernel, result, scratch)` computes a convolution
+//! of any sizes. It returns 0 on success, 1 if a window reaches outside of the input, or 2 if the
+//! convolution is not computed as products. `tegula_rt_scratch_convolution(words, functions)`
+//! returns the bytes of scratch memory that it needs. The functions are those that prepare products
+//! of the types and return their memory's size, and those of both other kinds.
+//!
+//! The words of a convolution are: the head of a product's words; the number of dimensions of the
+//! arrays, the number of groups and whether groups divide the batch; the numbers of the input's
+//! batch and feature dimensions, of the kernel's input and output feature dimensions, and of the
+//! result's batch and feature dimensions; for each spatial dimension, its number in the input, the
+//! kernel and the result, the window's stride, its padding in front, the dilations of base and
+//! window, and whether it is reversed; and the sizes of the three arrays.
 
 #[path = "../routines/prepared.rs"]
 mod prepared;
 
 pub use prepared::PREPARED_BYTES;
 
-/// The object for x86-64, or nothing where this was built without Rust's core library for
+/// The object for x86-64; empty if this was built without Rust's core library for
 /// `x86_64-unknown-linux-gnu`.
 pub const X86_64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-x86_64.o"));
 
-/// The same for AArch64, of `aarch64-unknown-linux-gnu`.
+/// The object for AArch64; empty if this was built without the core library for
+/// `aarch64-unknown-linux-gnu`.
 pub const AARCH64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-aarch64.o"));
 
-/// How the names of tiles of matrix products begin, of which a program has only those that its products
-/// call: in the place of others, functions refer to [`ABSENT`].
+/// The prefix of the names of matrix products' tiles. A program contains only the tiles that its
+/// products call; functions refer to [`ABSENT`] in place of the others.
 pub const TILE: &str = "tegula_rt_tile_";
 
-/// What stands for a tile that is never called. It ends the process.
+/// The placeholder for a tile that is never called. It ends the process.
 pub const ABSENT: &str = "tegula_rt_absent";
 
-/// Words of a call's description, by what they are.
+/// The positions of words in a call's description.
 ///
-/// Behind these words are the axes of the batch, the rows, the columns and the depth: of each its size
-/// and its strides in the left operand, the right one and the result, in elements. Behind those of
-/// [planes](Kind::Planes) is where images are: the line and the column of the first window's first element, and an image's
-/// lines and columns, or zeros where no window reaches outside.
+/// These words are followed by the axes of the batch, the rows, the columns and the depth: for each
+/// its size and its strides in the left operand, the right operand and the result, in elements.
+/// After the axes, [planes](Kind::Planes) have the images' bounds: the line and the column of the
+/// first window's first element, and an image's numbers of lines and columns, or zeros if no window
+/// reaches outside.
 pub mod call {
-    /// How many axes the batch, the rows, the columns and the depth have.
+    /// The numbers of axes of the batch, the rows, the columns and the depth.
     pub const COUNTS: usize = 0;
-    /// Where the first elements are in the left operand, the right one and the result.
+    /// The offsets of the first elements in the left operand, the right operand and the result.
     pub const STARTS: usize = 4;
-    /// 1 if the product is added to what the result holds.
+    /// 1 if the product is added to the result's old value.
     pub const ADDS: usize = 7;
-    /// The operand that was packed before; 2 if none was.
+    /// The number of the prepacked operand; 2 if there is none.
     pub const FIXED: usize = 8;
-    /// Ways of the first-level data cache; 0 if they are not known.
+    /// The associativity (number of ways) of the first-level data cache; 0 if unknown.
     pub const WAYS: usize = 9;
-    /// Instructions beyond vectors: bit 0 says BF16, bit 1 VNNI, bit 2 dot products of 8-bit integers
-    /// of one sign, bit 3 of both.
+    /// Instructions beyond vectors: bit 0 is BF16, bit 1 VNNI, bit 2 dot products of 8-bit integers
+    /// of equal signedness, bit 3 of mixed signedness.
     pub const EXTENSIONS: usize = 10;
-    /// The types of the operands and the result, for routines of any types: places in
+    /// The types of the operands and the result, for routines of any types: indices in
     /// `ElementType::ALL`.
     pub const TYPES: usize = 11;
-    /// How many words there are before the axes.
+    /// The number of words before the axes.
     pub const HEAD: usize = 14;
-    /// Words of an axis.
+    /// The number of words of an axis.
     pub const AXIS: usize = 4;
 }
 
-/// What a routine computes.
+/// The kind of product that a routine computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A product.
+    /// A matrix product.
     Product,
-    /// A product of groups that are neighbours.
+    /// A product of adjacent groups.
     Depthwise,
-    /// A product of groups whose rows are neighbours.
+    /// A product of groups with adjacent rows.
     Planes,
 }

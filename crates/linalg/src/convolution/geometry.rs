@@ -1,25 +1,27 @@
-//! The numbers of a convolution: sizes and strides by what a dimension is for, and which elements a window touches, as
-//! sums of strides.
+//! The geometry of a convolution: sizes and strides by the role of each dimension, and the elements
+//! that a window touches, as sums of strides.
 //!
-//! An output and a tap of the window meet at `output * stride + tap * window_dilation - padding_low` in the base with
-//! its dilation. With a base dilation of more than 1, outputs fall into *phases*: those of one phase meet elements
-//! with the same taps, every so many apart, and within a phase everything is linear again. So nothing is multiplied by
-//! the zeros between the base's elements. Phases beside each other that meet the same elements, each with taps one
-//! before those of the other, are one with a *width*: to a product they are columns, as output features are.
+//! Output `o` and tap `t` of the window meet the dilated base at
+//! `o * stride + t * window_dilation - padding_low`. With a base dilation of more than 1, the
+//! outputs divide into *phases*. The outputs of a phase meet elements of the base by the same taps,
+//! a fixed number of taps apart, and within a phase everything is linear again. The zeros between
+//! the base's elements are therefore never multiplied. Adjacent phases that meet the same elements,
+//! each by taps one before those of the next, are joined to one with a *width*: in the product they
+//! are columns, as output features are.
 
-/// The most phases of a dimension before those beside each other are made one.
+/// The maximum number of phases of a dimension, before adjacent ones are joined.
 const MAX_PHASES: i64 = 4096;
 
 /// A dimension of one array: its size and stride in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dim {
-    /// How many positions it has.
+    /// The number of positions.
     pub size: i64,
-    /// How many elements these are apart.
+    /// The distance between positions, in elements.
     pub stride: i64,
 }
 
-/// The sizes of an array with the strides of its elements, which are dense and row-major.
+/// Writes the sizes of a dense row-major array, with its strides.
 pub fn row_major(sizes: &[i64], dims: &mut [Dim]) {
     let mut stride = 1i64;
     for (&size, dim) in sizes.iter().zip(dims).rev() {
@@ -28,33 +30,33 @@ pub fn row_major(sizes: &[i64], dims: &mut [Dim]) {
     }
 }
 
-/// How a window moves along one dimension.
+/// The movement of a window along one dimension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// How far the window of an output is from that of the one before; at least 1.
+    /// The distance between the windows of consecutive outputs; at least 1.
     pub stride: i64,
-    /// Positions before the input's first element; less than 0 leaves elements out.
+    /// Positions of padding before the input's first element; a negative number skips elements.
     pub padding_low: i64,
-    /// How far the input's elements are apart; at least 1.
+    /// The distance between the input's elements; at least 1.
     pub base_dilation: i64,
-    /// How far the window's taps are apart; at least 1.
+    /// The distance between the window's taps; at least 1.
     pub window_dilation: i64,
-    /// Whether the kernel's elements are taken from the last to the first.
+    /// Whether the kernel's elements are used in reverse order.
     pub is_reversed: bool,
 }
 
 /// A spatial dimension.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spatial {
-    /// In the input.
+    /// The dimension in the input.
     pub input: Dim,
-    /// In the kernel.
+    /// The dimension in the kernel.
     pub kernel: Dim,
-    /// In the output.
+    /// The dimension in the output.
     pub output: Dim,
     /// The window.
     pub window: Window,
-    /// Which dimension of the input it is.
+    /// The number of the dimension in the input.
     pub input_dim: usize,
 }
 
@@ -63,31 +65,31 @@ pub struct Spatial {
 pub struct Geometry<'a> {
     /// The input's sizes.
     pub input_dims: &'a [i64],
-    /// Which of the input's dimensions are batch and features.
+    /// The numbers of the input's batch and feature dimensions.
     pub other_input_dims: [usize; 2],
-    /// The input's and the output's.
+    /// The batch dimension of the input and of the output.
     pub batch: [Dim; 2],
-    /// The input's and the kernel's.
+    /// The input features' dimension, of the input and of the kernel.
     pub in_features: [Dim; 2],
-    /// The kernel's and the output's.
+    /// The output features' dimension, of the kernel and of the output.
     pub out_features: [Dim; 2],
     /// The spatial dimensions.
     pub spatial: &'a [Spatial],
-    /// How many groups there are.
+    /// The number of groups.
     pub groups: i64,
-    /// Whether these are parts of the batch; else they are parts of the features.
+    /// Whether groups divide the batch; otherwise they divide the features.
     pub are_of_batch: bool,
-    /// The output features of one group.
+    /// The number of output features in a group.
     pub group_outputs: i64,
 }
 
 impl Geometry<'_> {
-    /// The position along the input's batch and features of the first element that the result at a batch and an output
-    /// feature sums over.
+    /// The positions along the input's batch and features of the first element that is summed for
+    /// the result at a batch index and an output feature.
     pub fn input_offset(&self, batch: i64, feature: i64) -> [i64; 2] {
         let group = match self.groups {
             ..=1 => 0,
-            // Of no features none asks for its group.
+            // Without features, no group is asked for.
             _ => feature / self.group_outputs.max(1),
         };
         match self.are_of_batch {
@@ -99,7 +101,7 @@ impl Geometry<'_> {
         }
     }
 
-    /// How many elements the output has; `None` if that is no number.
+    /// The number of the output's elements; `None` if it overflows.
     pub fn output_elements(&self) -> Option<i64> {
         let spatial = self.spatial.iter().map(|spatial| spatial.output.size);
         let mut all = spatial.chain([self.batch[1].size, self.out_features[1].size]);
@@ -107,38 +109,39 @@ impl Geometry<'_> {
     }
 }
 
-/// Outputs of one spatial dimension that meet the base with the same taps.
+/// The outputs of one spatial dimension that meet the base by the same taps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
-    /// The first output, the distance between outputs, and how many there are.
+    /// The outputs.
     pub outputs: Progression,
-    /// The same of taps; there may be none.
+    /// The taps; there may be none.
     pub taps: Progression,
-    /// The element of the base that the first output meets with the first tap.
+    /// The element of the base that the first output meets by the first tap.
     pub start: i64,
-    /// How far it moves from one output to the next.
+    /// The distance that this element moves from one output to the next.
     pub by_output: i64,
-    /// How far it moves from one tap to the next.
+    /// The distance that this element moves from one tap to the next.
     pub by_tap: i64,
-    /// How many phases this is: the outputs of each are one further than those of the one before.
+    /// The number of joined phases: the outputs of each are one further than those of the phase
+    /// before.
     pub width: i64,
-    /// How many taps further those of each are.
+    /// The number of taps by which the phases' taps differ from one to the next.
     pub tap_shift: i64,
 }
 
-/// Numbers at equal distances.
+/// An arithmetic progression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progression {
-    /// The first.
+    /// The first term.
     pub first: i64,
-    /// The distance.
+    /// The difference.
     pub step: i64,
-    /// How many.
+    /// The number of terms.
     pub count: i64,
 }
 
 impl Progression {
-    /// The members of `first, first + step, ...` below `end`.
+    /// The terms of `first, first + step, ...` below `end`.
     fn below(first: i64, step: i64, end: i64) -> Self {
         let count = if first >= end {
             0
@@ -150,14 +153,15 @@ impl Progression {
 }
 
 impl Spatial {
-    /// Calls `visit` with the phases, which have every output once, as few and wide as they can be, or all of width 1,
-    /// until it gives `false`; `None` if there are more than [`MAX_PHASES`].
+    /// Calls `visit` with phases that together contain every output once, until it returns `false`.
+    /// If `are_wide`, adjacent phases are joined to as few as possible; otherwise all have width 1.
+    /// `None` if there are more than [`MAX_PHASES`].
     pub fn phases(&self, are_wide: bool, visit: &mut dyn FnMut(Phase) -> bool) -> Option<()> {
         let w = self.window;
         if w.base_dilation < 1 || w.stride < 1 || w.window_dilation < 1 || self.kernel.size < 0 {
             return None;
         }
-        // Outputs so far apart meet the base in the same way, and so do taps.
+        // The periods with which outputs, and taps, meet the base in the same way.
         let output_step = w.base_dilation / gcd(w.base_dilation, w.stride);
         let tap_step = w.base_dilation / gcd(w.base_dilation, w.window_dilation);
         if output_step > MAX_PHASES {
@@ -182,7 +186,7 @@ impl Spatial {
         Some(())
     }
 
-    /// The phase of an output before those beside each other are made one.
+    /// The phase of an output, before adjacent phases are joined.
     fn phase(&self, output: i64, [output_step, tap_step]: [i64; 2]) -> Option<Phase> {
         let w = self.window;
         let mut phase = Phase {
@@ -203,8 +207,8 @@ impl Spatial {
         Some(phase)
     }
 
-    /// The element of the base where an output and a tap meet, which may lie outside, and how far behind it
-    /// they do, between elements.
+    /// The element of the base where an output and a tap meet (it may be outside of the base), and
+    /// the distance of the meeting point after that element: not 0 if they meet between elements.
     fn element(&self, output: i64, tap: i64) -> Option<(i64, i64)> {
         let w = self.window;
         let begin = output.checked_mul(w.stride)?;
@@ -216,13 +220,14 @@ impl Spatial {
         ))
     }
 
-    /// The element of the base where an output and a tap meet, if there is one.
+    /// The element of the base where an output and a tap meet; `None` if they meet between elements
+    /// or outside of the base.
     pub fn meet(&self, output: i64, tap: i64) -> Option<i64> {
         let (element, rest) = self.element(output, tap)?;
         (rest == 0 && (0..self.input.size).contains(&element)).then_some(element)
     }
 
-    /// The place of a tap in the kernel's memory.
+    /// The offset of a tap in the kernel's memory.
     pub fn tap_offset(&self, tap: i64) -> i64 {
         let tap = if self.window.is_reversed {
             self.kernel.size - 1 - tap
@@ -234,7 +239,7 @@ impl Spatial {
 }
 
 impl Phase {
-    /// Both as one, if `next` is the phase after this that a wider one has.
+    /// The two phases joined, if `next` continues this one.
     fn followed_by(&self, next: &Self) -> Option<Self> {
         let tap_shift = match self.width {
             1 => next.taps.first - self.taps.first,
@@ -261,7 +266,7 @@ impl Phase {
         (expected == *next).then_some(wider)
     }
 
-    /// The first element of the base that is met and the one after the last; they may lie outside of it.
+    /// The range of the base's elements that are met; it may exceed the base.
     pub fn reach(&self) -> Option<(i64, i64)> {
         if self.taps.count == 0 || self.outputs.count == 0 {
             return None;

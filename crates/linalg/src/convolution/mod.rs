@@ -1,12 +1,14 @@
-//! Convolutions as [products](crate::gemm): the rows are the positions of the window and the batch, the columns the
-//! output features, the depth the taps and the input features. Nothing is gathered before: strides that overlap do it.
+//! Convolutions as [matrix products](crate::gemm): the rows are the positions of the window and the
+//! batch, the columns the output features, the depth the taps and the input features. There is no
+//! im2col copy: axes with overlapping strides take its place.
 //!
-//! - An input whose windows reach outside of it is copied with its [border](Border) first.
-//! - A base dilation gives one product for each phase, whose width is columns (see [`geometry`]).
+//! - An input whose windows reach outside of it is first copied with its [border](Border).
+//! - A base dilation gives one product for each phase; the phase's width is in the columns (see
+//!   [`geometry`]).
 //! - Groups are the product's batch.
 //!
-//! Which products a convolution is depends on its sizes; who compiles a program and the program itself, if its sizes
-//! are open, ask the same functions. Nothing is allocated.
+//! The choice of products depends on the convolution's sizes. A compiler, and a compiled program
+//! whose sizes are symbolic, call the same functions. Nothing is allocated.
 
 mod geometry;
 mod padding;
@@ -19,31 +21,33 @@ use core::cmp::Reverse;
 pub use geometry::{Dim, Geometry, Phase, Progression, Spatial, Window, row_major};
 pub use padding::Border;
 
-/// The most products of one convolution.
+/// The maximum number of products of one convolution.
 const MAX_PRODUCTS: usize = 64;
-/// A bordered copy is at most so many times as large as input and output together.
+/// The maximum ratio of a bordered copy's size to the size of input and output together.
 const MAX_GROWTH: i64 = 4;
-/// Elements that a bordered copy may have in any case.
+/// Elements that a bordered copy may always have.
 const SMALL: i64 = 1 << 16;
-/// The most dimensions of an array: the spatial ones are rows beside the batch.
+/// The maximum number of dimensions of an array: the spatial ones become rows, together with the
+/// batch.
 pub const MAX_DIMS: usize = MAX_AXES + 1;
 
-/// Which part of an input's dimension windows reach: `low..end` in its own positions, which may lie outside of it.
+/// The part of each input dimension that windows reach: `low..end` in the input's positions,
+/// possibly outside of it.
 type Reach = List<(i64, i64), MAX_DIMS>;
 
-/// The products of a convolution of known sizes.
+/// The products of a convolution with known sizes.
 pub struct Convolution<'a> {
     geometry: Geometry<'a>,
     /// The phases of the first spatial dimension, then those of the others.
     phases: List<Phase, { MAX_PRODUCTS + MAX_AXES }>,
-    /// How many each dimension has.
+    /// The number of phases of each dimension.
     counts: List<usize, MAX_AXES>,
     reach: Reach,
     is_bordered: bool,
 }
 
 impl<'a> Convolution<'a> {
-    /// The convolution of a geometry; `None` if its products would be too many.
+    /// The products for a geometry; `None` if there would be too many.
     pub fn new(geometry: Geometry<'a>) -> Option<Self> {
         if geometry.spatial.len() >= MAX_AXES || geometry.input_dims.len() > MAX_DIMS {
             return None;
@@ -58,7 +62,7 @@ impl<'a> Convolution<'a> {
         for &size in geometry.input_dims {
             found.reach.push((0, size));
         }
-        // Groups of one feature each are loops of their own, which have no columns.
+        // Groups of one feature are computed by separate loops, which have no columns.
         let is_wide = geometry.groups == 1 || geometry.group_outputs > 1;
         let mut products = 1;
         for spatial in geometry.spatial {
@@ -96,7 +100,8 @@ impl<'a> Convolution<'a> {
         self.is_bordered
     }
 
-    /// The copy of the input with its border, of elements of so many bytes; `None` if it would be too large.
+    /// The copy of the input with its border, for elements of this many bytes; `None` if it would
+    /// be too large.
     pub fn border(&self, element: usize) -> Option<Border> {
         let sizes = self.geometry.input_dims;
         let border = Border::new(sizes, &self.reach, element)?;
@@ -107,8 +112,8 @@ impl<'a> Convolution<'a> {
         is_small.then_some(border)
     }
 
-    /// The one product of windows that reach outside of images, for a loop that leaves out what is not there:
-    /// nothing is copied.
+    /// The single product of windows that reach outside of images, for a loop that skips what is
+    /// outside: it needs no copy.
     pub fn without_border(&self) -> Option<(Axes, ImageBounds)> {
         let ([lines, columns], &[1, 1]) = (self.geometry.spatial, &self.counts[..]) else {
             return None;
@@ -116,7 +121,7 @@ impl<'a> Convolution<'a> {
         let [line, column] = self.phases[..] else {
             return None;
         };
-        // A line's neighbours are the columns, and the lines follow each other.
+        // The columns of a line are adjacent, and the lines contiguous.
         if [columns.input.stride, columns.output.stride] != [1, 1]
             || lines.input.stride != columns.input.size
         {
@@ -130,8 +135,8 @@ impl<'a> Convolution<'a> {
         Some((axes, bounds))
     }
 
-    /// Calls `visit` with the dimensions of each product, of the copy with a border if one is made. What it does not
-    /// take ends the visits with `None`.
+    /// Calls `visit` with the axes of each product; they refer to the copy with a border, if there
+    /// is one. If `visit` rejects a product, the visits end with `None`.
     pub fn each_product(
         &self,
         border: Option<&Border>,
@@ -139,7 +144,7 @@ impl<'a> Convolution<'a> {
     ) -> Option<()> {
         let count = self.counts.iter().product::<usize>();
         for number in 0..count {
-            // The choice of a phase in each dimension; the last dimension's changes first.
+            // The choice of a phase in each dimension; the last dimension's changes fastest.
             let mut chosen: List<Phase, MAX_AXES> = List::new();
             let (mut first, mut places) = (0, count);
             for &own in &self.counts {
@@ -152,7 +157,7 @@ impl<'a> Convolution<'a> {
         Some(())
     }
 
-    /// The dimensions of the product of one choice of phases.
+    /// The axes of the product for one choice of phases.
     fn axes(&self, phases: &[Phase], border: Option<&Border>) -> Option<Axes> {
         let axis = |size: i64, lhs: i64, rhs: i64, out: i64| -> Option<Axis> {
             Some(Axis {
@@ -210,7 +215,7 @@ impl<'a> Convolution<'a> {
             starts[1] += spatial.tap_offset(taps.first);
             starts[2] += outputs.first * y;
         }
-        // Neighbours in the result are neighbours in the product.
+        // Orders axes so that elements that are adjacent in the result are adjacent in the product.
         axes.columns.sort_by_key(|axis| Reverse(axis.out));
         axes.depth
             .push(axis(kernel_in.size, features_stride, kernel_in.stride, 0)?);
@@ -231,5 +236,5 @@ impl<'a> Convolution<'a> {
     }
 }
 
-/// A border's dimensions, outermost first.
+/// The dimensions of a border, outermost first.
 pub type BorderedDims = List<BorderedDim, MAX_DIMS>;

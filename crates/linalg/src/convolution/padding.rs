@@ -1,24 +1,24 @@
-//! A copy of an array with a border of zeros, or with a border cut off.
+//! Copies an array with a border of zeros added, or with a border cut off.
 
 use super::{BorderedDims, Dim, MAX_DIMS, row_major};
 use crate::border::{self, BorderedDim};
 use crate::list::List;
 
-/// A copy of an input, of which each dimension has what windows reach.
+/// A copy of an input: each dimension is padded or cut to the range that windows reach.
 #[derive(Clone, Copy, Debug)]
 pub struct Border {
-    /// By dimension, outermost first.
+    /// The dimensions, outermost first.
     dims: BorderedDims,
     /// Bytes of an element.
     element: usize,
-    /// The copy's sizes, and how far its elements are apart.
+    /// The copy's sizes, and its strides.
     pub(super) sizes: List<i64, MAX_DIMS>,
     pub(super) strides: List<i64, MAX_DIMS>,
 }
 
 impl Border {
-    /// The copy of an array of these sizes; of each dimension it has `low..end` in the array's own positions, which may
-    /// lie outside of it. `None` if that is not a size.
+    /// The copy of an array with these sizes: each dimension covers `low..end` in the array's
+    /// positions, possibly outside of it. `None` if the copy's size overflows.
     pub(super) fn new(sizes: &[i64], reach: &[(i64, i64)], element: usize) -> Option<Self> {
         let mut dims = BorderedDims::new();
         let element_bytes = i64::try_from(element).ok()?;
@@ -63,7 +63,7 @@ impl Border {
         Some(made)
     }
 
-    /// The copy's bytes, rounded up to whole lines of a cache; `None` if they are too many.
+    /// The copy's bytes, rounded up to whole cache lines; `None` if there are too many.
     pub fn bytes(&self) -> Option<usize> {
         let elements = self
             .sizes
@@ -73,7 +73,7 @@ impl Border {
         bytes.checked_next_multiple_of(64)
     }
 
-    /// Bytes of an element, and what is done along each dimension.
+    /// The bytes of an element, and the operation along each dimension.
     pub fn parts(&self) -> (usize, &[BorderedDim]) {
         (self.element, &self.dims)
     }
@@ -81,11 +81,11 @@ impl Border {
     /// Makes the copy.
     ///
     /// # Safety
-    /// `from` is a dense array of the sizes this was made for, `to` has room for [`Self::bytes`], and they do not
-    /// overlap.
+    /// `from` is a dense array of the sizes this was made for, `to` has room for [`Self::bytes`],
+    /// and they do not overlap.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller promises: `from` is a dense array of the sizes this was made for, `to` has room for the
-        // copy, and they do not overlap.
+        // SAFETY: the caller promises that `from` is a dense array of the sizes this was made for,
+        // that `to` has room for the copy, and that they do not overlap.
         unsafe { border::copy(&self.dims, self.element, from, to) };
     }
 }

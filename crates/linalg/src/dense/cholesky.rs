@@ -1,32 +1,33 @@
-//! Cholesky factorisations: some columns at a time, of which those before are taken away first.
+//! Blocked left-looking Cholesky factorisation: a block of columns is updated by all columns before
+//! it, then factorised.
 
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 use crate::thread_pool::is_stopped;
 
-/// Cholesky factorisations of a batch of matrices, which are consecutive in memory.
+/// Cholesky factorisations of a batch of contiguous matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Cholesky {
-    /// Rows of a matrix.
+    /// The number of rows of a matrix.
     pub n: usize,
-    /// How many there are.
+    /// The number of matrices.
     pub count: usize,
-    /// Whether the lower triangle is read and written, not the upper one.
+    /// Whether the lower triangle is read and written, rather than the upper one.
     pub lower: bool,
 }
 
 impl Cholesky {
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes<T: Number>(&self) -> usize {
-        // Without a matrix, its size may be more than memory holds.
+        // Without matrices, their size may exceed the memory.
         match self.count {
             0 => 0,
             _ => self.n * size_of::<T::Lanes>(),
         }
     }
 
-    /// The triangular factor of each matrix; the other triangle is zero. NaN throughout for
-    /// a matrix that is not positive definite.
+    /// Writes the triangular factor of each matrix; the other triangle is zero. A matrix that is
+    /// not positive definite gives NaN throughout.
     ///
     /// # Safety
     /// Both arrays have `count` matrices of `n` by `n` elements and do not overlap; `scratch` has
@@ -59,7 +60,7 @@ struct Factor<T: Number> {
     lower: bool,
     input: *const T,
     output: *mut T,
-    /// Room for a row of lanes of each row.
+    /// Room for one row of lanes for each row.
     packed: *mut T::Lanes,
 }
 
@@ -67,7 +68,8 @@ impl<T: Number> Routine for Factor<T> {
     #[inline(always)]
     unsafe fn run<V: Vectors, const ROWS: usize>(self) {
         let n = self.n;
-        // The lower factor; where the upper one is wanted, its adjoint.
+        // A view of the output as the lower factor. If the upper factor is wanted, the view is its
+        // transpose.
         let output = Matrix {
             start: self.output,
             row: if self.lower { n as isize } else { 1 },
@@ -107,8 +109,8 @@ impl<T: Number> Routine for Factor<T> {
 }
 
 impl<T: Number> Factor<T> {
-    /// Some columns of the lower factor, whose elements before them are known; gives whether
-    /// the matrix is positive definite as far as that.
+    /// Computes some columns of the lower factor, given all columns before them; returns whether
+    /// the matrix is positive definite up to there.
     ///
     /// # Safety
     /// As [`Cholesky::run`].
@@ -122,7 +124,7 @@ impl<T: Number> Factor<T> {
         let width = LANES.min(n - first);
         // SAFETY: the caller promises the matrix, room for the packed rows, and the CPU.
         unsafe {
-            // The adjoint of the rows of the block on the diagonal.
+            // The adjoint of the diagonal block's rows.
             let packed = core::slice::from_raw_parts_mut(self.packed, first);
             for (j, lanes) in packed.iter_mut().enumerate() {
                 *lanes = T::ZEROS;
@@ -131,7 +133,7 @@ impl<T: Number> Factor<T> {
                 }
             }
             let packed = &*packed;
-            // The block on the diagonal, as rows of its adjoint.
+            // The diagonal block, as rows of its adjoint.
             let mut block = [T::ZEROS; LANES];
             for row in (0..width).step_by(ROWS) {
                 let rows = ROWS.min(width - row);
@@ -146,7 +148,7 @@ impl<T: Number> Factor<T> {
             let mut reciprocals = [T::ZERO; LANES];
             for column in 0..width {
                 let pivot = T::lane(&block[column], column).real();
-                // NaN is not above zero, either.
+                // NaN is not greater than zero, either.
                 let is_positive = pivot > T::Real::ZERO;
                 if !is_positive {
                     return false;
@@ -188,7 +190,7 @@ impl<T: Number> Factor<T> {
     }
 }
 
-/// Some columns of rows, less the products of the elements before them and the packed rows.
+/// Some columns of rows, minus the products of the elements before them and the packed rows.
 ///
 /// # Safety
 /// As [`Cholesky::run`].

@@ -1,38 +1,38 @@
-//! LU factorisations with partial pivoting, some columns at a time, as LAPACK's: a column without a
-//! pivot stays as it is.
+//! Blocked LU factorisation with partial pivoting, with LAPACK's conventions: a column without a
+//! nonzero pivot stays unchanged.
 
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 use crate::thread_pool::is_stopped;
 
-/// LU factorisations of a batch of matrices, which are consecutive in memory.
+/// LU factorisations of a batch of contiguous matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Lu {
-    /// Rows of a matrix.
+    /// The number of rows of a matrix.
     pub rows: usize,
-    /// Its columns.
+    /// The number of its columns.
     pub columns: usize,
-    /// How many there are.
+    /// The number of matrices.
     pub count: usize,
 }
 
 impl Lu {
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes<T: Number>(&self) -> usize {
-        // Without a matrix, its size may be more than memory holds.
+        // Without matrices, their size may exceed the memory.
         match self.count {
             0 => 0,
             _ => self.rows * size_of::<T::Lanes>(),
         }
     }
 
-    /// Both factors of each matrix in its place, the row that each step is exchanged with, and the
-    /// permutation that all exchanges make.
+    /// Overwrites each matrix by both factors; writes the row that each step swaps with, and the
+    /// permutation that the swaps compose to.
     ///
     /// # Safety
-    /// There are `count` matrices, as many pivots as the smaller side of each, and places of the
-    /// permutation as it has rows; nothing overlaps; `scratch` has [`Self::scratch_bytes`], aligned to 64;
-    /// the CPU has what may be used.
+    /// There are `count` matrices; for each, as many pivots as its smaller side, and as many places
+    /// of the permutation as it has rows; nothing overlaps; `scratch` has [`Self::scratch_bytes`],
+    /// aligned to 64; the CPU has what may be used.
     #[inline(always)]
     pub unsafe fn run<T: Number>(
         &self,
@@ -76,7 +76,7 @@ struct Elimination<'a, T: Number> {
     a: Matrix<T>,
     pivots: &'a mut [i32],
     permutation: &'a mut [i32],
-    /// Room for a row of lanes of each row.
+    /// Room for one row of lanes for each row.
     packed: &'a mut [T::Lanes],
 }
 
@@ -86,7 +86,7 @@ impl<T: Number> Routine for Elimination<'_, T> {
         let steps = self.pivots.len();
         let mut first = 0;
         while first < self.columns && !is_stopped() {
-            // Columns that are factored and those behind them are not in one panel.
+            // A panel has either columns that are factored or columns after those, not both.
             let end = if first < steps { steps } else { self.columns };
             let width = LANES.min(end - first);
             // SAFETY: the caller promises the arrays and the CPU.
@@ -102,8 +102,8 @@ impl<T: Number> Routine for Elimination<'_, T> {
 }
 
 impl<T: Number> Elimination<'_, T> {
-    /// Takes the products of so many columns that are factored from some that are not: first rows
-    /// become those of the upper factor.
+    /// Updates some columns that are not factored yet: subtracts the products with the `known`
+    /// columns that are; the first `known` rows become rows of the upper factor.
     ///
     /// # Safety
     /// As [`Lu::run`].
@@ -142,7 +142,7 @@ impl<T: Number> Elimination<'_, T> {
         }
     }
 
-    /// Factors some columns, in a copy that has them together, and exchanges whole rows.
+    /// Factors some columns (a panel) in a contiguous copy, and swaps whole rows.
     ///
     /// # Safety
     /// As [`Lu::run`].
@@ -184,7 +184,7 @@ impl<T: Number> Elimination<'_, T> {
     }
 }
 
-/// Eliminates a column below the first row, which is the pivot's.
+/// Eliminates a column below the first row, which has the pivot.
 ///
 /// # Safety
 /// The CPU has the vectors.
@@ -205,7 +205,8 @@ unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize)
             // SAFETY: the caller promises the instructions.
             unsafe { T::subtract::<V>(lanes, factor, &own) };
         } else {
-            // An infinite factor times the zeros of the columns before is NaN: these columns are restored.
+            // An infinite factor times the zeros of the columns before is NaN, so these columns are
+            // restored.
             let before = *lanes;
             // SAFETY: as above.
             unsafe { T::subtract::<V>(lanes, factor, &own) };
@@ -213,7 +214,8 @@ unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize)
                 T::set_lane(lanes, lane, T::lane(&before, lane));
             }
         }
-        // Last, because a load of the whole vector that follows a store to a part of it stalls.
+        // This store comes last: a load of the whole vector right after a store to a part of it
+        // would stall.
         T::set_lane(lanes, column, factor);
     }
 }

@@ -1,8 +1,8 @@
-//! Cholesky and LU factorisations, triangular and tridiagonal solves of row-major matrices that allocate nothing:
-//! what runs and compiled programs call.
+//! Cholesky and LU factorisations, triangular and tridiagonal solves of row-major matrices, without
+//! allocation: called by runs and by compiled programs.
 //!
-//! All but tridiagonal ones come down to one loop, `tile`: some rows of a matrix, less products of other elements and packed
-//! rows of 16 columns.
+//! All but the tridiagonal solves use one inner loop, `tile`: it subtracts from some rows of a
+//! matrix the products of other elements and packed rows of 16 columns.
 
 mod cholesky;
 mod lu;
@@ -21,7 +21,8 @@ pub use triangular::Solve;
 pub use tridiagonal::TridiagonalSolve;
 use vectors::{LANES, Vectors};
 
-/// A matrix in memory: where element (0, 0) is, and the distances of rows and of columns in elements.
+/// A view of a matrix in memory: the address of element (0, 0), and the distances of rows and of
+/// columns in elements.
 #[derive(Clone, Copy)]
 struct Matrix<T> {
     start: *mut T,
@@ -51,10 +52,10 @@ impl<T: Number> Matrix<T> {
         unsafe { self.at(row, column).write(to) }
     }
 
-    /// Some columns of a row; lanes without a column are zero.
+    /// Loads some columns of a row; the remaining lanes are zero.
     ///
     /// # Safety
-    /// There are such elements.
+    /// The matrix has these elements.
     #[inline(always)]
     unsafe fn lanes(&self, row: usize, first: usize, count: usize) -> T::Lanes {
         let mut lanes = T::ZEROS;
@@ -72,7 +73,7 @@ impl<T: Number> Matrix<T> {
     /// Writes some columns of a row.
     ///
     /// # Safety
-    /// There are such elements, which may be written.
+    /// The matrix has these elements, which may be written.
     #[inline(always)]
     unsafe fn set_lanes(&self, row: usize, first: usize, count: usize, lanes: &T::Lanes) {
         if self.column == 1 && count >= LANES {
@@ -93,7 +94,7 @@ impl<T: Number> Matrix<T> {
 /// Loads consecutive numbers into lanes.
 ///
 /// # Safety
-/// So many numbers may be read.
+/// [`LANES`] numbers can be read.
 #[inline(always)]
 unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
     let mut lanes = T::ZEROS;
@@ -104,9 +105,9 @@ unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
     lanes
 }
 
-/// Takes from rows of lanes the products of rows of a matrix, from some column on, and packed rows:
-/// as many columns as there are packed rows. Rows of which the matrix has no element are as the last
-/// one that it has.
+/// Subtracts from rows of lanes the products of rows of a matrix, from a column on, and packed
+/// rows; as many columns are used as there are packed rows. Rows beyond the matrix's last row are
+/// computed from the last row.
 ///
 /// # Safety
 /// The matrix has the elements, and the CPU the vectors.
@@ -140,8 +141,8 @@ unsafe fn tile<T: Number, V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
     *sums = own;
 }
 
-/// A routine, compiled for several instruction sets and as many rows of a tile as fill the vector
-/// registers with their lanes. `run` must be `#[inline(always)]`.
+/// A routine, compiled for several instruction sets; `ROWS` is the tile height whose lanes fill the
+/// vector registers. `run` must be `#[inline(always)]`.
 trait Routine {
     /// # Safety
     /// The CPU has the vectors; and what the routine asks for.

@@ -1,10 +1,10 @@
-//! Numbers and lanes of them: what factorisations compute with. Products of lanes are a CPU's
-//! [`vectors`]; other loops over lanes have constant lengths, of which the compiler makes vectors.
+//! The numbers that factorisations compute with, and lanes of them. Products of lanes use the CPU's
+//! [`vectors`]; other loops over lanes have constant lengths, which the compiler vectorises.
 
 use super::vectors::{self, LANES, Vectors};
 use core::ops::{Add, Mul, Neg, Sub};
 
-/// A complex number, as arrays have it.
+/// A complex number in the memory layout of arrays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Complex<R> {
@@ -23,21 +23,21 @@ pub trait Real:
     + Mul<Output = Self>
     + Neg<Output = Self>
 {
-    /// Nothing.
+    /// 0.
     const ZERO: Self;
     /// Not a number.
     const NAN: Self;
-    /// The product and the sum, rounded once on CPUs with an instruction for both.
+    /// The product plus `add`, fused (rounded once) on CPUs with such an instruction.
     ///
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn multiply_add<V: Vectors>(self, by: Self, add: Self) -> Self;
-    /// Takes the products of a number and lanes from lanes.
+    /// Subtracts the products of a number and lanes from lanes.
     ///
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn subtract<V: Vectors>(from: &mut [Self; LANES], by: Self, lanes: &[Self; LANES]);
-    /// Takes the products of lanes and lanes from lanes.
+    /// Subtracts the lane-by-lane products from lanes.
     ///
     /// # Safety
     /// The CPU has these vectors.
@@ -46,11 +46,11 @@ pub trait Real:
         by: &[Self; LANES],
         lanes: &[Self; LANES],
     );
-    /// The quotient of one and this.
+    /// The reciprocal.
     fn reciprocal(self) -> Self;
     /// The square root.
     fn root(self) -> Self;
-    /// Without its sign.
+    /// The absolute value.
     fn magnitude(self) -> Self;
     /// Whether it is neither infinite nor NaN.
     fn is_finite(self) -> bool;
@@ -162,38 +162,38 @@ macro_rules! square_root {
 real! { f32 u32 _mm_set_ss _mm_cvtss_f32 _mm_fmadd_ss _mm_sqrt_ss vfmas_lane_f32 vdup_n_f32 }
 real! { f64 u64 _mm_set_sd _mm_cvtsd_f64 _mm_fmadd_sd _mm_sqrt_sd vfmad_lane_f64 vdup_n_f64 }
 
-/// An element of a matrix.
+/// An element of a matrix, real or complex.
 pub trait Number: Copy {
-    /// Its parts.
+    /// The type of its parts.
     type Real: Real;
-    /// Some of them, their parts apart.
+    /// Several numbers, with separate real and imaginary parts.
     type Lanes: Copy;
-    /// Nothing.
+    /// 0.
     const ZERO: Self;
-    /// Lanes of that.
+    /// Lanes of zeros.
     const ZEROS: Self::Lanes;
 
-    /// The number of a real one.
+    /// A real number as this type.
     fn of(real: Self::Real) -> Self;
     /// The real part.
     fn real(self) -> Self::Real;
     /// The conjugate.
     fn conjugate(self) -> Self;
-    /// The quotient of one and this.
+    /// The reciprocal.
     fn reciprocal(self) -> Self;
     /// The sum of the magnitudes of its parts.
     fn size(self) -> Self::Real;
-    /// The sum of this and another.
+    /// The sum.
     fn plus(self, other: Self) -> Self;
-    /// This with the other sign.
+    /// The negative.
     fn negative(self) -> Self;
-    /// This, less another.
+    /// The difference.
     fn minus(self, other: Self) -> Self;
-    /// The quotient of this and another, without overflow on the way.
+    /// The quotient, without intermediate overflow.
     fn over(self, by: Self) -> Self;
-    /// The product of this and another.
+    /// The product.
     fn times(self, by: Self) -> Self;
-    /// This, less a product.
+    /// This number minus a product.
     ///
     /// # Safety
     /// As [`Real::multiply_add`].
@@ -202,12 +202,12 @@ pub trait Number: Copy {
     fn lane(lanes: &Self::Lanes, lane: usize) -> Self;
     /// Sets one lane.
     fn set_lane(lanes: &mut Self::Lanes, lane: usize, to: Self);
-    /// Takes the products of a number and lanes from lanes.
+    /// Subtracts the products of a number and lanes from lanes.
     ///
     /// # Safety
     /// As [`Real::multiply_add`].
     unsafe fn subtract<V: Vectors>(from: &mut Self::Lanes, by: Self, lanes: &Self::Lanes);
-    /// Takes the products of lanes and lanes from lanes.
+    /// Subtracts the lane-by-lane products from lanes.
     ///
     /// # Safety
     /// As [`Real::multiply_add`].
@@ -224,7 +224,7 @@ pub trait Number: Copy {
     fn scale(lanes: &mut Self::Lanes, by: Self);
 }
 
-/// The sum of lanes: halves of them, of those again, and so on.
+/// The sum of lanes, by repeated halving.
 #[inline(always)]
 fn sum<R: Real>(lanes: &[R; LANES]) -> R {
     let mut lanes = *lanes;
@@ -347,7 +347,7 @@ macro_rules! numbers {
             fn conjugate(self) -> Self {
                 Self { re: self.re, im: -self.im }
             }
-            /// Smith's: scaled by the larger part.
+            /// Smith's method: scales by the larger part.
             #[inline(always)]
             fn reciprocal(self) -> Self {
                 if self.re.magnitude() >= self.im.magnitude() {
@@ -376,7 +376,7 @@ macro_rules! numbers {
             fn minus(self, other: Self) -> Self {
                 Self { re: self.re - other.re, im: self.im - other.im }
             }
-            /// Smith's, as the reciprocal.
+            /// Smith's method, as in the reciprocal.
             #[inline(always)]
             fn over(self, by: Self) -> Self {
                 if by.re.magnitude() >= by.im.magnitude() {
@@ -443,8 +443,8 @@ macro_rules! numbers {
                 by: &Self::Lanes,
                 lanes: &Self::Lanes,
             ) {
-                // Numbers come from memory with their parts together, which the compiler takes apart
-                // better where it makes the vectors.
+                // Numbers come from memory with adjacent parts, which the compiler separates better
+                // when it vectorises.
                 for lane in 0..LANES {
                     let (own, by) = (Self::lane(from, lane), Self::lane(by, lane));
                     // SAFETY: the caller promises what the function asks for.

@@ -4,7 +4,7 @@ use tegula_target::IsaLevel;
 
 const LEVELS: [IsaLevel; 3] = [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2];
 
-/// What the tests compute with, at one precision.
+/// The numbers that the tests compute with, in one precision.
 type C = Complex<f64>;
 
 fn c(re: f64, im: f64) -> C {
@@ -15,7 +15,7 @@ fn multiplied(a: C, b: C) -> C {
     c(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 }
 
-/// Numbers of which most are small.
+/// Pseudo-random numbers, most of them small.
 fn drawn(count: usize, seed: usize) -> Vec<C> {
     let draw = |i: usize| ((i * 7919 + seed * 104_729 + 13) % 1009) as f64 / 504.0 - 1.0;
     (0..count)
@@ -69,7 +69,7 @@ fn product(a: &[C], b: &[C], [rows, depth, columns]: [usize; 3]) -> Vec<C> {
     out
 }
 
-/// The transpose, conjugated if asked for.
+/// The transpose, conjugated if `conjugated`.
 fn turned(a: &[C], [rows, columns]: [usize; 2], conjugated: bool) -> Vec<C> {
     let element = |i: usize, j: usize| {
         let x = a[i * columns + j];
@@ -106,12 +106,12 @@ fn factors<T: Tested>() {
     for n in SIZES {
         for cpu in LEVELS {
             let isa = CpuFeatures::up_to(cpu);
-            // The product of a matrix and its adjoint, and some of the identity.
+            // The product of a matrix and its adjoint, plus a multiple of the identity.
             let a: Vec<C> = drawn(n * n, n).iter().map(|&x| T::from(x).to()).collect();
             let mut a = product(&a, &turned(&a, [n, n], true), [n, n, n]);
             (0..n).for_each(|i| a[i * n + i].re += 1.0);
             for lower in [true, false] {
-                // What is in the other triangle does not matter.
+                // The other triangle must be ignored.
                 let input: Vec<T> = (0..2 * n * n)
                     .map(|at| {
                         let (i, j) = (at / n % n, at % n);
@@ -124,7 +124,8 @@ fn factors<T: Tested>() {
                 let routine = Cholesky { n, count: 2, lower };
                 let mut output = vec![T::ZERO; 2 * n * n];
                 let mut memory = scratch(routine.scratch_bytes::<T>());
-                // SAFETY: both arrays have two matrices, and the scratch memory what was asked for.
+                // SAFETY: both arrays have two matrices, and the scratch memory has the requested
+                // size.
                 unsafe {
                     let out = output.as_mut_ptr();
                     routine.run(isa, input.as_ptr(), out, start(&mut memory));
@@ -171,7 +172,7 @@ fn what_is_not_positive_definite_has_no_factor() {
         let mut output = a.clone();
         let mut memory = scratch(routine.scratch_bytes::<f64>());
         let isa = CpuFeatures::up_to(IsaLevel::Native);
-        // SAFETY: both arrays have a matrix, and the scratch memory what was asked for.
+        // SAFETY: both arrays have a matrix, and the scratch memory has the requested size.
         unsafe { routine.run(isa, a.as_ptr(), output.as_mut_ptr(), start(&mut memory)) };
         assert!(output.iter().all(|x| x.is_nan()), "{n}");
     }
@@ -195,7 +196,7 @@ fn solves<T: Tested>() {
                     transposed,
                     conjugated,
                 };
-                // Small beside the diagonal, so that what is solved is well known.
+                // Small compared with the diagonal, so that the system is well conditioned.
                 let mut a: Vec<C> = drawn(n * n, n)
                     .iter()
                     .map(|x| c(x.re / n as f64, x.im / n as f64))
@@ -228,7 +229,8 @@ fn solves<T: Tested>() {
                 let mut b: Vec<T> = b.iter().map(|&x| T::from(x)).collect();
                 let mut memory = scratch(routine.scratch_bytes::<T>());
                 let isa = CpuFeatures::up_to(LEVELS[flags as usize % 3]);
-                // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
+                // SAFETY: the arrays have the routine's sizes, and the scratch memory the requested
+                // size.
                 unsafe { routine.run(isa, a.as_ptr(), b.as_mut_ptr(), start(&mut memory)) };
                 let found: Vec<C> = b.iter().map(|x| x.to()).collect();
                 assert_close::<T>(&found, &x, &format!("{n} {other} {flags:b}"));
@@ -264,7 +266,8 @@ fn eliminations<T: Tested>() {
                 let mut permutation = vec![-1; rows];
                 let isa = CpuFeatures::up_to(cpu);
                 let mut memory = scratch(routine.scratch_bytes::<T>());
-                // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
+                // SAFETY: the arrays have the routine's sizes, and the scratch memory the requested
+                // size.
                 unsafe {
                     let (factors, pivots) = (factors.as_mut_ptr(), pivots.as_mut_ptr());
                     let places = permutation.as_mut_ptr();
@@ -310,7 +313,7 @@ fn factors_of_an_elimination_give_the_rows() {
     eliminations::<Complex<f64>>();
 }
 
-/// A column without a pivot stays as it is.
+/// A column without a nonzero pivot stays unchanged.
 #[test]
 fn singular_matrices_are_eliminated() {
     let mut a = [0.0f64, 2.0, 0.0, 4.0];
@@ -322,7 +325,7 @@ fn singular_matrices_are_eliminated() {
     };
     let isa = CpuFeatures::up_to(IsaLevel::Native);
     let mut memory = scratch(routine.scratch_bytes::<f64>());
-    // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
+    // SAFETY: the arrays have the routine's sizes, and the scratch memory the requested size.
     unsafe {
         let (a, pivots) = (a.as_mut_ptr(), pivots.as_mut_ptr());
         routine.run(isa, a, pivots, permutation.as_mut_ptr(), start(&mut memory));
@@ -333,7 +336,7 @@ fn singular_matrices_are_eliminated() {
     );
 }
 
-/// Two tridiagonal systems of each size, with a diagonal that is the larger and one that is not.
+/// Two tridiagonal systems of each size, one of them diagonally dominant.
 fn tridiagonal<T: Tested>() {
     for (n, columns) in [(0, 2), (1, 3), (2, 1), (3, 2), (10, 1), (41, 5)] {
         let [below, mut middle, above] = [1, 2, 3].map(|seed| drawn(2 * n, seed));

@@ -1,5 +1,5 @@
-//! Triangular solves: some right-hand sides at a time where there are many, or else one, whose own
-//! numbers fill vectors.
+//! Triangular solves. Many right-hand sides are solved in blocks; a single one is solved by vectors
+//! along its own elements.
 
 use super::{LANES, Matrix, Number, Routine, Vectors, contiguous, dispatch, tile};
 use crate::microkernels::CpuFeatures;
@@ -8,17 +8,17 @@ use crate::thread_pool::is_stopped;
 /// Solves `op(a) x = b`, or `x op(a) = b`, for pairs of matrices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Solve {
-    /// Rows of `b`.
+    /// The number of rows of `b`.
     pub rows: usize,
-    /// Columns of `b`.
+    /// The number of columns of `b`.
     pub columns: usize,
-    /// How many pairs there are.
+    /// The number of pairs.
     pub count: usize,
     /// Whether `a` is on the left.
     pub left_side: bool,
     /// Whether `a` is lower triangular.
     pub lower: bool,
-    /// Whether ones take the place of its diagonal.
+    /// Whether the diagonal of `a` counts as ones.
     pub unit_diagonal: bool,
     /// Whether `op` is the transpose.
     pub transposed: bool,
@@ -36,7 +36,7 @@ impl Solve {
 
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes<T: Number>(&self) -> usize {
-        // Without a matrix, its size may be more than memory holds.
+        // Without matrices, their size may exceed the memory.
         match self.count {
             0 => 0,
             _ => self.n() * size_of::<T::Lanes>(),
@@ -60,7 +60,7 @@ impl Solve {
         for number in 0..self.count {
             let a = a.wrapping_add(number * n * n).cast_mut();
             let b = b.wrapping_add(number * self.rows * self.columns);
-            // With `a` on the right, the transposes are solved.
+            // With `a` on the right, the transposed system is solved.
             let transposed = self.transposed == self.left_side;
             let lower = self.lower != transposed;
             let by_rows = [n as isize, 1];
@@ -81,7 +81,7 @@ impl Solve {
                 column: b_column,
             };
             if !lower && n > 0 {
-                // From the end on, an upper triangle is a lower one.
+                // Read from the end, an upper triangle is a lower one.
                 let last = (n - 1) as isize;
                 a.start = a.start.wrapping_offset(last * (row + column));
                 (a.row, a.column) = (-row, -column);
@@ -115,7 +115,7 @@ struct Substitution<T: Number> {
     b: Matrix<T>,
     unit_diagonal: bool,
     conjugated: bool,
-    /// Room for a row of lanes of each row.
+    /// Room for one row of lanes for each row.
     packed: *mut T::Lanes,
 }
 
@@ -132,7 +132,7 @@ impl<T: Number> Routine for Substitution<T> {
     }
 }
 
-/// So many right-hand sides are solved one by one.
+/// Up to this many right-hand sides are solved one by one.
 const FEW: usize = 4;
 
 impl<T: Number> Substitution<T> {
@@ -211,10 +211,11 @@ impl<T: Number> Substitution<T> {
         }
     }
 
-    /// Solves some rows, from which the products with all that is solved before them were taken.
+    /// Solves some rows, from which the products with all solved rows before them have been
+    /// subtracted.
     ///
     /// # Safety
-    /// As [`Solve::run`]; there are so many rows.
+    /// As [`Solve::run`]; the matrix has these rows.
     #[inline(always)]
     unsafe fn corner<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
         &self,
@@ -238,7 +239,7 @@ impl<T: Number> Substitution<T> {
         }
     }
 
-    /// All columns of `b` with a matrix of `N` rows, in registers.
+    /// Solves all columns of `b` with a matrix of `N` rows, in registers.
     ///
     /// # Safety
     /// As [`Solve::run`].
@@ -272,14 +273,14 @@ impl<T: Number> Substitution<T> {
         }
     }
 
-    /// One column of `b`, [`LANES`] rows at a time.
+    /// Solves one column of `b`, [`LANES`] rows at a time.
     ///
     /// # Safety
     /// As [`Solve::run`], for this column.
     #[inline(always)]
     unsafe fn one<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(&self, column: usize) {
         let mut row = 0;
-        // All blocks but the first are full.
+        // All blocks except for the first are full.
         let mut rows = match self.n % LANES {
             0 => LANES.min(self.n),
             rest => rest,
@@ -315,7 +316,8 @@ impl<T: Number> Substitution<T> {
         }
     }
 
-    /// Where a number that is solved is kept: in the order in which the matrix has its columns, or rows.
+    /// The address of a solved number: solved numbers are in the order in which the matrix's
+    /// columns, or rows, are in memory.
     #[inline(always)]
     fn solved(&self, row: usize) -> *mut T {
         let place = match self.a.row < 0 {
@@ -325,7 +327,7 @@ impl<T: Number> Substitution<T> {
         self.packed.cast::<T>().wrapping_add(place)
     }
 
-    /// The first of some numbers, as they lie in memory.
+    /// The one of [`LANES`] numbers from `first` on that is first in memory.
     #[inline(always)]
     fn first_of(&self, first: usize) -> usize {
         match self.a.row < 0 {
@@ -335,7 +337,7 @@ impl<T: Number> Substitution<T> {
     }
 
     /// # Safety
-    /// So many elements may be read.
+    /// [`LANES`] elements can be read.
     #[inline(always)]
     unsafe fn lanes_of_a<const CONJUGATE: bool>(start: *const T) -> T::Lanes {
         // SAFETY: the caller promises the elements.
@@ -346,18 +348,18 @@ impl<T: Number> Substitution<T> {
         lanes
     }
 
-    /// Takes the products with all that is solved from a block of rows, of a matrix whose columns lie
-    /// together: lanes are rows.
+    /// Subtracts the products with all solved numbers from a block of rows, for a matrix with
+    /// contiguous columns: lanes are rows.
     ///
     /// # Safety
-    /// As [`Solve::run`]; there are so many rows.
+    /// As [`Solve::run`]; the matrix has these rows.
     #[inline(always)]
     unsafe fn columns_of_block<V: Vectors, const CONJUGATE: bool>(
         &self,
         row: usize,
         own: &mut [T; LANES],
     ) {
-        // Several sums, so that none waits for the one before.
+        // Several independent sums.
         const SUMS: usize = 4;
         let first = self.first_of(row);
         let mut sums = [T::ZEROS; SUMS];
@@ -380,10 +382,10 @@ impl<T: Number> Substitution<T> {
         }
     }
 
-    /// The same of a matrix whose rows lie together: lanes are columns.
+    /// The same for a matrix with contiguous rows: lanes are columns.
     ///
     /// # Safety
-    /// As [`Solve::run`]; there are so many rows.
+    /// As [`Solve::run`]; the matrix has these rows.
     #[inline(always)]
     unsafe fn rows_of_block<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
         &self,

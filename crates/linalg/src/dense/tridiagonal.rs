@@ -1,30 +1,31 @@
-//! Systems of linear equations with a tridiagonal matrix.
+//! Linear systems with a tridiagonal matrix.
 
 use super::number::{Number, Real};
 
-/// LAPACK's `gtsv` for each of a number of systems `a x = b`: Gaussian elimination that exchanges a row with
-/// the next one where that has the larger entry.
+/// LAPACK's `gtsv` for each of a number of systems `a x = b`: Gaussian elimination that swaps a row
+/// with the next one if that has the larger entry.
 ///
-/// Of each matrix there are the elements below the diagonal, on it and above it, by rows: the first of those
-/// below and the last of those above are not read. They become the factored triangle: its diagonal, the one
-/// above, and the one above that, an element further on, in the place of those below.
+/// Each matrix is given by its subdiagonal, diagonal and superdiagonal, indexed by row: the first
+/// element of the subdiagonal and the last of the superdiagonal are not read. They are overwritten
+/// by the factored triangle: the diagonal and the superdiagonal in place, and the second
+/// superdiagonal in place of the subdiagonal, one element further on.
 #[derive(Clone, Copy, Debug)]
 pub struct TridiagonalSolve {
-    /// Rows of each matrix.
+    /// The number of rows of each matrix.
     pub rows: usize,
-    /// Right sides of each system, which are the columns of a row-major matrix.
+    /// The number of right-hand sides of each system: the columns of a row-major matrix.
     pub columns: usize,
-    /// How many systems there are.
+    /// The number of systems.
     pub count: usize,
 }
 
 impl TridiagonalSolve {
-    /// Solves the systems. `info` is, of each, 0 or the row whose pivot is zero, from 1 on: its solution has
-    /// no meaning then.
+    /// Solves the systems. `info` receives, for each system, 0 or the 1-based row whose pivot is
+    /// zero; in the latter case the solution is meaningless.
     ///
     /// # Safety
-    /// `given` and `gives` are the elements below, on and above the diagonal and the right sides of all
-    /// systems, dense; `info` has a number for each. No two of them overlap.
+    /// `given` and `gives` are the subdiagonals, diagonals, superdiagonals and right-hand sides of
+    /// all systems, dense; `info` has a number for each. No two of them overlap.
     pub unsafe fn run<T: Number>(&self, given: [*const T; 4], gives: [*mut T; 4], info: *mut i32) {
         let sides = self.rows * self.columns;
         // SAFETY: the caller promises arrays of these sizes.
@@ -48,7 +49,7 @@ impl TridiagonalSolve {
     }
 }
 
-/// Solves a system in its place; gives 0, or the row whose pivot is zero.
+/// Solves a system in place; returns 0, or the 1-based row whose pivot is zero.
 fn solve<T: Number>([below, diagonal, above]: [&mut [T]; 3], b: &mut [T], columns: usize) -> usize {
     let n = diagonal.len();
     let is_zero = |x: T| x.size() == T::Real::ZERO;

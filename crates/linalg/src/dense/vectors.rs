@@ -1,5 +1,5 @@
-//! What lanes of numbers are computed with: the CPU's [vectors](crate::vectors), and products taken from
-//! numbers.
+//! Arithmetic on lanes of numbers: the CPU's [vectors](crate::vectors), and subtraction of
+//! products.
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) use crate::vectors::Neon;
@@ -13,17 +13,17 @@ use core::arch::aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64 as arch;
 
-/// How many numbers are computed with together, on any CPU: a multiple of every vector's.
+/// The number of lanes that are computed together, on any CPU: a multiple of every vector's length.
 pub(super) const LANES: usize = 16;
 
-/// Vectors from which products are taken.
+/// Vectors from which products can be subtracted.
 pub trait Products<R>: Vector<R> {
-    /// What is left without products: `from - by * x`.
+    /// `from - by * x`.
     ///
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn less_product(from: Self::Value, by: Self::Value, x: Self::Value) -> Self::Value;
-    /// The sum of the numbers, by halves.
+    /// The horizontal sum, by repeated halving.
     ///
     /// # Safety
     /// The CPU has these vectors.
@@ -32,11 +32,11 @@ pub trait Products<R>: Vector<R> {
 
 /// A CPU's vectors.
 pub trait Vectors: Products<f32> + Products<f64> {
-    /// Whether a product and its sum are rounded once.
+    /// Whether a product and its sum are fused (rounded once).
     const FUSED: bool;
 }
 
-/// Takes the products of a number and lanes from lanes.
+/// Subtracts the products of a number and lanes from lanes.
 ///
 /// # Safety
 /// The CPU has these vectors.
@@ -60,7 +60,7 @@ pub(super) unsafe fn subtract<R: Copy, V: Products<R>>(
     }
 }
 
-/// Takes the products of lanes and lanes from lanes.
+/// Subtracts the lane-by-lane products from lanes.
 ///
 /// # Safety
 /// The CPU has these vectors.
@@ -107,8 +107,8 @@ macro_rules! portable {
 #[cfg(not(target_arch = "aarch64"))]
 portable! { f32 f64 }
 
-/// Vectors of both types, given by the instructions that take a product away, from the first or the last of
-/// their arguments, and the functions that add up the numbers of a vector.
+/// The vectors of both types, given by the instructions that subtract a product from their first or
+/// last argument, and the functions for horizontal sums.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! products {
     ($name:ident, $($ty:ident: $fused:ident $last:literal $total:path),*) => {

@@ -1,17 +1,20 @@
-//! Transforms of lines of complex numbers: which lines are put together to what [`Passes`] transform.
+//! Transforms lines of complex numbers: groups lines into the lanes that [`Passes`] transform
+//! together.
 //!
-//! - Lines beside each other, which are columns of a matrix, are the lanes of a vector.
-//! - A long line whose numbers are neighbours is a matrix of `a` rows and `b` columns: its columns are
-//!   transformed, multiplied by roots of unity and turned, and its columns then are transformed again.
-//! - Other lines whose numbers are neighbours are turned so that they are lanes.
-//! - Lengths with a large prime factor are circular convolutions (Bluestein), of lines as matrices.
+//! - Adjacent lines, which are columns of a matrix, are the lanes of a vector.
+//! - A long contiguous line is treated as a matrix of `a` rows and `b` columns (the four-step
+//!   algorithm): its columns are transformed, multiplied by twiddle factors and transposed, and the
+//!   new columns are transformed.
+//! - Other contiguous lines are transposed, so that they become lanes.
+//! - A length with a large prime factor becomes a circular convolution (Bluestein's algorithm), of
+//!   lines as matrices.
 
 use super::Real;
 use super::passes::{Compiled, LANES, Load, Passes, ROW, Rows, Store};
 use super::vectors::Lanes;
 use crate::thread_pool::is_stopped;
 
-/// Lines of one length, and how they are transformed.
+/// Lines of one length, and the method that transforms them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a, T> {
     pub length: usize,
@@ -20,50 +23,50 @@ pub(super) struct Line<'a, T> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form<'a, T> {
-    /// As lanes.
+    /// As lanes of vectors.
     Lanes(Passes<'a, T>),
     /// As matrices.
     Matrix(Matrix<'a, T>),
-    /// By a convolution, of a power of two.
+    /// By a circular convolution (Bluestein).
     Convolution {
         /// `exp(-pi i k^2 / n)`, in pairs.
         chirp: &'a [T],
-        /// The filter's transform, over the length of the convolution; in pairs.
+        /// The filter's transform, over the convolution's length; in pairs.
         filter: &'a [T],
         matrix: Matrix<'a, T>,
     },
 }
 
-/// A line as a matrix of as many rows as `columns` has elements, and columns as `rows` has.
+/// A line as a matrix: it has as many rows as `columns` has elements, and as many columns as `rows`
+/// has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a, T> {
-    /// The transform of columns.
+    /// The transform of the columns.
     pub columns: Passes<'a, T>,
-    /// The transform of rows.
+    /// The transform of the rows.
     pub rows: Passes<'a, T>,
-    /// What is multiplied by between: of each row as many real parts as the columns fill rows of
-    /// [`LANES`], then as many imaginary parts.
+    /// The twiddle factors between both transforms. For each row: the real parts, filled up to a
+    /// multiple of [`LANES`], then the imaginary parts.
     pub roots: &'a [T],
 }
 
-/// Lines in memory: complex numbers in pairs. Line `n` begins at `n / inner` blocks of `inner` lines,
-/// and its numbers are at a distance of `inner`.
+/// Lines in memory, of complex numbers in pairs. Line `n` is in block `n / inner`; a block has
+/// `inner` interleaved lines, so that consecutive numbers of a line are `inner` apart.
 #[derive(Clone, Copy)]
 pub(super) struct Array<T> {
     pub from: *const T,
-    /// May be the same; no other memory of them is the same.
+    /// May be equal to `from`; otherwise both do not overlap.
     pub to: *mut T,
     pub lines: usize,
     pub inner: usize,
-    /// Whether real and imaginary parts are taken for each other, which makes the transform the
-    /// inverse one.
+    /// Whether real and imaginary parts are swapped, which makes the transform an inverse one.
     pub is_inverse: bool,
-    /// What the results are multiplied by.
+    /// The factor of the results.
     pub factor: T,
 }
 
 impl<T> Array<T> {
-    /// Lines whose numbers are neighbours, in their place.
+    /// Contiguous lines, transformed in place.
     pub(super) fn of_lines(lines: *mut T, count: usize, is_inverse: bool, factor: T) -> Self {
         Self {
             from: lines,
@@ -75,13 +78,13 @@ impl<T> Array<T> {
         }
     }
 
-    /// Where a line begins, in numbers.
+    /// The start of a line, in numbers.
     fn start(&self, line: usize, length: usize) -> usize {
         let (block, within) = (line / self.inner, line % self.inner);
         2 * (block * length * self.inner + within)
     }
 
-    /// Where a row has the first and the second number of each pair.
+    /// The positions in a row of the first and the second part of each pair.
     fn parts(&self) -> [usize; 2] {
         match self.is_inverse {
             true => [LANES, 0],
@@ -90,14 +93,14 @@ impl<T> Array<T> {
     }
 }
 
-/// Numbers of scratch memory: what each of its parts has.
+/// The sizes of the parts of scratch memory, in numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Room {
-    /// Each of two arrays of rows.
+    /// The size of each of two arrays of rows.
     pub rows: usize,
-    /// A matrix, turned.
+    /// The size of a transposed matrix.
     pub matrix: usize,
-    /// Each of four arrays of parts of a line.
+    /// The size of each of four arrays of a line's parts.
     pub parts: usize,
 }
 
@@ -106,7 +109,7 @@ impl Room {
         2 * self.rows + self.matrix + 4 * self.parts
     }
 
-    /// What is enough for both.
+    /// The sizes that suffice for both.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             rows: self.rows.max(other.rows),
@@ -125,7 +128,7 @@ pub(super) struct Memory<T> {
 }
 
 impl<T> Memory<T> {
-    /// The parts of memory that has as much as the room says.
+    /// Divides memory into parts of the given sizes.
     pub(super) fn new(start: *mut T, room: Room) -> Self {
         let matrix = start.wrapping_add(2 * room.rows);
         let part = |number: usize| matrix.wrapping_add(room.matrix + number * room.parts);
@@ -137,9 +140,9 @@ impl<T> Memory<T> {
     }
 }
 
-/// The elements of a line, of which neighbours are read.
+/// The elements of a line, read from consecutive positions.
 trait Source<T> {
-    /// As many as a vector has.
+    /// Loads as many elements as a vector has.
     ///
     /// # Safety
     /// The CPU has the vectors, and the line the elements.
@@ -149,9 +152,9 @@ trait Source<T> {
     unsafe fn element(&self, at: usize) -> [T; 2];
 }
 
-/// The elements of a line, of which neighbours are written.
+/// The elements of a line, written to consecutive positions.
 trait Target<T> {
-    /// As many as a vector has.
+    /// Stores as many elements as a vector has.
     ///
     /// # Safety
     /// The CPU has the vectors, and the line the elements.
@@ -161,7 +164,7 @@ trait Target<T> {
     unsafe fn set(&self, at: usize, value: [T; 2]);
 }
 
-/// Pairs, of which the second part may be taken for the first.
+/// Pairs, whose two parts may be swapped.
 #[derive(Clone, Copy)]
 struct Pairs<T> {
     start: *const T,
@@ -184,7 +187,7 @@ impl<T: Real> Source<T> for Pairs<T> {
     }
 }
 
-/// The same to be written, multiplied.
+/// Pairs to be written, whose two parts may be swapped, with a factor.
 #[derive(Clone, Copy)]
 struct Products<T> {
     start: *mut T,
@@ -213,7 +216,7 @@ impl<T: Real> Target<T> for Products<T> {
     }
 }
 
-/// Real and imaginary parts apart.
+/// Real and imaginary parts in separate arrays.
 #[derive(Clone, Copy)]
 struct Parts<T>([*mut T; 2]);
 
@@ -252,7 +255,7 @@ impl<T: Real> Target<T> for Parts<T> {
 }
 
 impl<T: Real> Line<'_, T> {
-    /// The scratch memory that transforms of these lines take.
+    /// The scratch memory for transforms of these lines.
     pub(super) fn room(&self) -> Room {
         match self.form {
             Form::Lanes(_) => Room {
@@ -270,8 +273,8 @@ impl<T: Real> Line<'_, T> {
     /// Transforms lines.
     ///
     /// # Safety
-    /// The CPU has these vectors. The array's memory has its lines. The scratch memory has the room of these
-    /// lines.
+    /// The CPU has these vectors. The array's memory contains its lines. The scratch memory has the
+    /// sizes that [`Self::room`] returns.
     #[inline(always)]
     pub(super) unsafe fn run<V: Compiled<T>>(&self, array: &Array<T>, memory: &Memory<T>) {
         let parts = array.parts();
@@ -322,7 +325,7 @@ impl<T: Real> Line<'_, T> {
         }
     }
 
-    /// Transforms up to [`LANES`] lines from one on together; gives how many.
+    /// Transforms up to [`LANES`] lines from `first` on together; returns their number.
     ///
     /// # Safety
     /// As [`Self::run`].
@@ -337,7 +340,7 @@ impl<T: Real> Line<'_, T> {
     ) -> usize {
         let (length, inner) = (self.length, array.inner);
         let are_columns = inner >= LANES / 2;
-        // Columns are of one block.
+        // Interleaved lines that are transformed together must be in one block.
         let most = match are_columns {
             true => inner - first % inner,
             false => array.lines - first,
@@ -400,7 +403,7 @@ impl<T: Real> Line<'_, T> {
         count
     }
 
-    /// Bluestein's form: `x[k] c[k]` convolved with `conj(c)`, times `c`.
+    /// Bluestein's algorithm: `x[k] c[k]` convolved with `conj(c)`, times `c`.
     ///
     /// # Safety
     /// As [`Self::run`].
@@ -433,7 +436,7 @@ impl<T: Real> Line<'_, T> {
                 re.add(k).write(T::ZERO);
                 im.add(k).write(T::ZERO);
             }
-            // The way back is by parts in each other's place. The filter has the factor.
+            // The inverse transform swaps real and imaginary parts. The filter includes its factor.
             for (from, to, is_back) in [
                 ([re, im], [other, other_im], false),
                 ([other_im, other], [im, re], true),
@@ -472,8 +475,8 @@ impl<T: Real> Matrix<'_, T> {
     /// Transforms a line.
     ///
     /// # Safety
-    /// The CPU has these vectors. The lines have the matrix's elements; they may be the same. The memory has
-    /// the room of the matrix.
+    /// The CPU has these vectors. The source and the destination have the matrix's elements; they
+    /// may be the same. The scratch memory has the sizes that the matrix needs.
     #[inline(always)]
     unsafe fn run<V: Compiled<T>>(
         &self,
@@ -483,7 +486,7 @@ impl<T: Real> Matrix<'_, T> {
     ) {
         let (rows, columns) = (self.columns.length, self.rows.length);
         let wide = columns.next_multiple_of(LANES);
-        // Columns that are turned are blocks of lanes, each of as many rows.
+        // Transposed columns are blocks of lanes, each with that many rows.
         let block = wide * ROW;
         let [local, other] = memory.rows;
         let turned = |row: usize| memory.matrix.wrapping_add(row / LANES * block);
@@ -541,11 +544,11 @@ impl<T: Real> Matrix<'_, T> {
     }
 }
 
-/// Columns of a matrix from one on.
+/// The columns of a matrix from `first` on.
 struct Columns<M> {
-    /// Its elements, row by row.
+    /// The matrix's elements, row by row.
     matrix: M,
-    /// How many it has.
+    /// The number of the matrix's columns.
     columns: usize,
     first: usize,
 }
@@ -571,7 +574,7 @@ impl<T, M: Target<T>> Store<T> for Columns<M> {
 }
 
 impl<M> Columns<M> {
-    /// Some columns of a row.
+    /// Copies some columns of a matrix row to a row in memory.
     ///
     /// # Safety
     /// The CPU has these vectors; the matrix has the columns, and memory the row.
@@ -597,7 +600,7 @@ impl<M> Columns<M> {
         }
     }
 
-    /// Some columns of a row, from one.
+    /// Copies some columns of a matrix row from a row in memory.
     ///
     /// # Safety
     /// As [`Self::some_to_row`].
@@ -622,10 +625,10 @@ impl<M> Columns<M> {
     }
 }
 
-/// Rows that are multiplied by roots of unity.
+/// Rows that are multiplied by twiddle factors.
 struct Rooted<T> {
     rows: Rows<T>,
-    /// Of each row `wide` real parts, then imaginary ones.
+    /// For each row, `wide` real parts, then as many imaginary parts.
     roots: *const T,
     wide: usize,
 }
@@ -646,7 +649,7 @@ impl<T: Copy> Store<T> for Rooted<T> {
     }
 }
 
-/// Transposes a tile of [`LANES`] rows of one part each.
+/// Transposes a tile of [`LANES`] rows of one part (real or imaginary).
 ///
 /// # Safety
 /// The CPU has these vectors, and the arrays the rows.
@@ -667,7 +670,7 @@ unsafe fn tile<T: Copy, V: Lanes<T>>(from: *const T, to: *mut T) {
     }
 }
 
-/// Makes rows of [`LANES`] lines of pairs, with the parts at offsets.
+/// Transposes [`LANES`] lines of pairs to rows; `parts` are the positions of both parts in a row.
 ///
 /// # Safety
 /// The CPU has these vectors; the lines and the rows are in memory.
@@ -701,7 +704,8 @@ unsafe fn turn_to_rows<T: Real, V: Lanes<T>>(
     }
 }
 
-/// Makes lines of pairs of rows, whose parts are at offsets, multiplied by a factor.
+/// Transposes rows to lines of pairs, multiplied by a factor; `parts` are the positions of both
+/// parts in a row.
 ///
 /// # Safety
 /// The CPU has these vectors; the rows and the lines are in memory.
@@ -736,7 +740,7 @@ unsafe fn turn_to_lines<T: Real, V: Lanes<T>>(
     }
 }
 
-/// Exchanges the parts of each row, multiplied by a factor.
+/// Swaps the parts of each row, multiplied by a factor.
 ///
 /// # Safety
 /// The CPU has these vectors, and the array the rows.

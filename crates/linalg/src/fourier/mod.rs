@@ -1,5 +1,6 @@
-//! Fourier transforms of the last dimensions of an array that allocate nothing: what compiled programs
-//! call. A plan is made when the program is compiled, and is two arrays: words, and numbers.
+//! Fourier transforms of the last dimensions of an array, without allocation: called by compiled
+//! programs. A plan is made when the program is compiled, and consists of two arrays: words and
+//! numbers.
 
 mod lines;
 mod passes;
@@ -17,22 +18,22 @@ use passes::{Compiled, LANES, Passes, table_numbers};
 #[cfg(feature = "std")]
 pub use plan::{FEW_LINES, Plan, Planned};
 
-/// A part of a complex number.
+/// A real or imaginary part of a complex number.
 pub trait Real:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
 {
-    /// Nothing.
+    /// 0.
     const ZERO: Self;
-    /// The number that changes nothing.
+    /// 1.
     const ONE: Self;
     /// One half.
     const HALF: Self;
     /// The vectors that every CPU of the architecture has.
     type Baseline: Compiled<Self>;
-    /// Vectors of 256 bits.
+    /// 256-bit vectors.
     #[cfg(target_arch = "x86_64")]
     type Avx2: Compiled<Self>;
-    /// Vectors of 512 bits.
+    /// 512-bit vectors.
     #[cfg(target_arch = "x86_64")]
     type Avx512: Compiled<Self>;
 }
@@ -59,43 +60,44 @@ macro_rules! real {
 
 real! { f32 f64 }
 
-/// Which transform, as a plan's first word says.
+/// The kind of transform: the first word of a plan.
 const FORWARD: i64 = 0;
 const INVERSE: i64 = 1;
 const REAL: i64 = 2;
 const BACK_TO_REAL: i64 = 3;
-/// Added to either of the last two: lines of real numbers are transformed as half as many complex ones.
+/// Added to either of the last two: a line of real numbers is transformed as a complex line of half
+/// the length.
 const IN_HALVES: i64 = 4;
-/// Words before the dimensions: which transform, how many dimensions, how many of them are
-/// transformed.
+/// Words before the dimensions: the kind of transform, the number of dimensions, the number of
+/// transformed dimensions.
 const HEAD: usize = 3;
-/// Words of a line before its radices: where its numbers begin and how many there are; the rows and
-/// columns of the matrix that it is, or its length and 0 if it is a lane; how many radices columns and rows
-/// have.
+/// Words of a line before its radices: the start and the count of its numbers in the plan; the rows
+/// and columns of its matrix, or its length and 0 if lines are lanes; the numbers of radices of
+/// columns and rows.
 const LINE: usize = 6;
 
-/// A transform.
+/// A transform with a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Fourier<'a, T> {
     words: &'a [i64],
     numbers: &'a [T],
 }
 
-/// Memory of a run, in numbers.
+/// The scratch memory of a run, in numbers.
 struct Needs {
-    /// For the lines along each dimension.
+    /// The memory for lines along each dimension.
     lines: Room,
-    /// Lines of complex numbers that are each two lines of real ones.
+    /// The memory for complex lines, each made of two real lines.
     pairs: usize,
-    /// A copy of the operand.
+    /// The memory for a copy of the operand.
     copy: usize,
 }
 
-/// Numbers of a plan that are not taken yet.
+/// The remaining numbers of a plan.
 struct Numbers<'a, T>(&'a [T]);
 
 impl<'a, T> Numbers<'a, T> {
-    /// So many of them, or none if the plan has none.
+    /// Takes the next `count` numbers; none if the plan has fewer.
     fn next(&mut self, count: usize) -> &'a [T] {
         let own;
         (own, self.0) = self.0.split_at(count.min(self.0.len()));
@@ -113,11 +115,11 @@ impl<'a, T> Numbers<'a, T> {
 }
 
 impl<'a, T: Real> Fourier<'a, T> {
-    /// Where a plan's words have the sizes of the array's dimensions. Those that are not transformed may
-    /// be others than the plan was made for.
+    /// The position in a plan's words of the sizes of the array's dimensions. The sizes of
+    /// dimensions that are not transformed may differ from those that the plan was made for.
     pub const DIMS: usize = HEAD;
 
-    /// A transform that was planned: a plan's words and numbers.
+    /// The transform of a plan, given its words and numbers.
     pub fn new(words: &'a [i64], numbers: &'a [T]) -> Self {
         Self { words, numbers }
     }
@@ -126,22 +128,22 @@ impl<'a, T: Real> Fourier<'a, T> {
         self.words[0] % IN_HALVES
     }
 
-    /// Whether lines of real numbers are transformed as half as many complex ones.
+    /// Whether a line of real numbers is transformed as a complex line of half the length.
     fn is_in_halves(&self) -> bool {
         self.words[0] >= IN_HALVES
     }
 
-    /// The sizes of the full array: the real one, or the complex one.
+    /// The sizes of the full array, real or complex.
     fn dims(&self) -> &'a [i64] {
         &self.words[HEAD..HEAD + self.words[1] as usize]
     }
 
-    /// How many dimensions are not transformed.
+    /// The number of dimensions that are not transformed.
     fn outer(&self) -> usize {
         (self.words[1] - self.words[2]) as usize
     }
 
-    /// The sizes of the array of complex numbers.
+    /// The size of a dimension in the array of complex numbers.
     fn complex_size(&self, dim: usize) -> usize {
         let dims = self.dims();
         let size = dims[dim] as usize;
@@ -155,7 +157,7 @@ impl<'a, T: Real> Fourier<'a, T> {
         dims.map(|dim| self.complex_size(dim)).product()
     }
 
-    /// The words of the transform of the lines along a dimension.
+    /// A plan's words for the lines along a dimension.
     fn line_words(&self, dim: usize) -> &'a [i64] {
         let rank = self.dims().len();
         let mut words = &self.words[HEAD + rank..];
@@ -228,7 +230,7 @@ impl<'a, T: Real> Fourier<'a, T> {
         (lines.numbers() + pairs + copy) * size_of::<T>()
     }
 
-    /// Transforms.
+    /// Computes the transform.
     ///
     /// # Safety
     /// `input` and `output` are dense arrays of the transform's sizes, real numbers or pairs;
@@ -247,8 +249,8 @@ impl<'a, T: Real> Fourier<'a, T> {
         let pairs = scratch.wrapping_add(room.numbers());
         let copy = pairs.wrapping_add(needs.pairs);
         let memory = Memory::new(scratch, room);
-        // SAFETY: the caller promises arrays of the transform's sizes, which have so many numbers, and
-        // scratch memory.
+        // SAFETY: the caller promises arrays of the transform's sizes, which have this many
+        // numbers, and scratch memory.
         unsafe {
             match self.kind() {
                 FORWARD | INVERSE => {
@@ -289,7 +291,7 @@ impl<'a, T: Real> Fourier<'a, T> {
         }
     }
 
-    /// Transforms the lines along a dimension of an array of complex numbers, to another or in its place.
+    /// Transforms the lines along a dimension of a complex array, to another array or in place.
     ///
     /// # Safety
     /// The arrays have the transform's complex sizes; the memory is as large as a run's.
@@ -314,7 +316,7 @@ impl<'a, T: Real> Fourier<'a, T> {
         unsafe { transform(isa, &self.line(dim), &array, memory) }
     }
 
-    /// Transforms lines of real numbers, two at a time as one of complex ones.
+    /// Transforms lines of real numbers, two at a time as one complex line.
     ///
     /// # Safety
     /// As [`Self::run`]; `pairs` has the memory of its needs.
@@ -337,7 +339,7 @@ impl<'a, T: Real> Fourier<'a, T> {
             if is_stopped() {
                 return;
             }
-            // SAFETY: the lines lie in the arrays; the memory has room for so many.
+            // SAFETY: the lines are inside of the arrays; the memory has room for this many.
             unsafe {
                 for pair in 0..together {
                     let a = input.add((first + 2 * pair) * n);
@@ -376,7 +378,8 @@ impl<'a, T: Real> Fourier<'a, T> {
     }
 
     /// Transforms lines of half-complex numbers to real ones, two at a time. The other half of each
-    /// line is the conjugate of this; an imaginary part where there can be none is taken for zero.
+    /// line is the conjugate of this half; imaginary parts of elements that must be real are
+    /// ignored.
     ///
     /// # Safety
     /// As [`Self::real`].
@@ -399,7 +402,7 @@ impl<'a, T: Real> Fourier<'a, T> {
             if is_stopped() {
                 return;
             }
-            // SAFETY: the lines lie in the arrays; the memory has room for so many.
+            // SAFETY: the lines are inside of the arrays; the memory has room for this many.
             unsafe {
                 for pair in 0..together {
                     let from = input.add(2 * (first + 2 * pair) * half).cast::<[T; 2]>();
@@ -441,9 +444,9 @@ impl<'a, T: Real> Fourier<'a, T> {
     }
 }
 
-/// Transforms of lines of `n` real numbers, `n` even, as lines of `n / 2` complex ones: neighbours are the
-/// real and the imaginary part of one number. This is for single lines; two lines are transformed
-/// together, as the real and the imaginary parts of one.
+/// Transforms of real lines of even length `n` as complex lines of length `n / 2`: two adjacent
+/// numbers are the real and the imaginary part of one. This is for single lines; two lines are
+/// transformed together, as the real and the imaginary parts of one complex line.
 impl<T: Real> Fourier<'_, T> {
     /// `exp(-2 pi i k / n)` of the last dimension's lines.
     ///
@@ -456,7 +459,7 @@ impl<T: Real> Fourier<'_, T> {
         unsafe { roots.as_ptr().add(2 * k).cast::<[T; 2]>().read() }
     }
 
-    /// The roots, behind the numbers of the last dimension's lines.
+    /// The roots, stored after the numbers of the last dimension's lines.
     fn roots(&self) -> &[T] {
         let words = self.line_words(self.dims().len() - 1);
         let end = (words[0] + words[1]) as usize;
@@ -479,7 +482,8 @@ impl<T: Real> Fourier<'_, T> {
         let (line, roots) = (self.line(dim), self.roots());
         let half = line.length;
         for number in 0..self.complex_count(0..dim) {
-            // SAFETY: the caller promises arrays that hold every line; `k` is at most a quarter of its length.
+            // SAFETY: the caller promises arrays that contain every line; `k` is at most a quarter
+            // of its length.
             unsafe {
                 let to = output.add(2 * number * (half + 1));
                 let from = input.add(2 * number * half);
@@ -505,7 +509,7 @@ impl<T: Real> Fourier<'_, T> {
         }
     }
 
-    /// Transforms lines of half-complex numbers to real ones, as [`Self::back_to_real`] does.
+    /// Transforms lines of half-complex numbers to real ones, like [`Self::back_to_real`].
     ///
     /// # Safety
     /// As [`Self::real`].
@@ -522,8 +526,8 @@ impl<T: Real> Fourier<'_, T> {
         let (line, roots) = (self.line(dim), self.roots());
         let half = line.length;
         for number in 0..self.complex_count(0..dim) {
-            // SAFETY: the caller promises arrays that hold every line, and memory for one; `k` is at most a
-            // quarter of its length.
+            // SAFETY: the caller promises arrays that contain every line, and memory for one; `k`
+            // is at most a quarter of its length.
             unsafe {
                 let from = input.add(2 * number * (half + 1)).cast::<[T; 2]>();
                 let z = pairs.cast::<[T; 2]>();
@@ -548,8 +552,9 @@ impl<T: Real> Fourier<'_, T> {
     }
 }
 
-/// Of the complex numbers `a` and `b`: the sum of `a` and the conjugate of `b`, and their difference
-/// times a root of unity. They are twice the transforms of the numbers at even and at odd places.
+/// For complex numbers `a` and `b`: the sum of `a` and the conjugate of `b`, and their difference
+/// times a root of unity. These are twice the transforms of the numbers at even and at odd
+/// positions.
 #[inline(always)]
 fn even_and_odd<T: Real>(a: [T; 2], b: [T; 2], [cos, sin]: [T; 2]) -> ([T; 2], [T; 2]) {
     let (re, im) = (a[0] - b[0], a[1] + b[1]);
@@ -557,7 +562,7 @@ fn even_and_odd<T: Real>(a: [T; 2], b: [T; 2], [cos, sin]: [T; 2]) -> ([T; 2], [
     ([a[0] + b[0], a[1] - b[1]], odd)
 }
 
-/// Transforms lines with the vectors that may be used.
+/// Transforms lines with the widest vectors that may be used.
 ///
 /// # Safety
 /// As [`Line::run`]. The CPU has what may be used.
@@ -568,7 +573,7 @@ unsafe fn transform<T: Real>(
     array: &Array<T>,
     memory: &Memory<T>,
 ) {
-    /// Is compiled for 512 bits.
+    /// Compiled for 512-bit vectors.
     ///
     /// # Safety
     /// As [`Line::run`].
@@ -580,7 +585,7 @@ unsafe fn transform<T: Real>(
         unsafe { line.run::<T::Avx512>(array, memory) }
     }
 
-    /// Is compiled for 256 bits.
+    /// Compiled for 256-bit vectors.
     ///
     /// # Safety
     /// As [`Line::run`].
@@ -592,7 +597,7 @@ unsafe fn transform<T: Real>(
         unsafe { line.run::<T::Avx2>(array, memory) }
     }
 
-    /// Is compiled for every CPU.
+    /// Compiled for every CPU.
     ///
     /// # Safety
     /// As [`Line::run`].

@@ -1,8 +1,8 @@
-//! Passes over [`LANES`] lines at once, in Stockham's form: each reads one array and writes another, and
-//! the result is in order.
+//! Passes of Stockham's autosorting algorithm over [`LANES`] lines at once: each reads one array
+//! and writes another, and the result needs no reordering.
 //!
 //! An array has a row for each element of a line: the real parts of the lanes, then their imaginary
-//! parts. Vectors are of lanes, whatever the length.
+//! parts. Vectors run over lanes, so that any length is vectorised.
 
 use super::Real;
 use super::vectors::Lanes;
@@ -18,14 +18,14 @@ use core::ops::Range;
 pub(super) const LANES: usize = 16;
 /// Numbers of a row.
 pub(super) const ROW: usize = 2 * LANES;
-/// The radices of passes: all others are primes up to [`MAX_RADIX`].
+/// The radix of most passes: all others are primes up to [`MAX_RADIX`].
 pub(super) const FOUR: usize = 4;
 /// The largest prime factor that has a pass.
 pub(super) const MAX_RADIX: usize = 31;
-/// More than the pairs of parts at equal distances from the first that any radix has.
+/// A bound of a radix's number of pairs of parts that are equally far from the first.
 const MOST_PAIRS: usize = MAX_RADIX / 2 + 1;
 
-/// How many numbers the table of the passes has, over a length with these radices.
+/// The length of the passes' table, for a length with these radices.
 pub(super) fn table_numbers(radices: impl Iterator<Item = usize>, length: usize) -> usize {
     let mut left = length;
     let numbers = radices.map(|radix| {
@@ -35,28 +35,29 @@ pub(super) fn table_numbers(radices: impl Iterator<Item = usize>, length: usize)
     numbers.sum()
 }
 
-/// The passes over a length.
+/// The passes of a transform of one length.
 #[derive(Clone, Copy, Debug)]
 pub struct Passes<'a, T> {
     /// The product of the radices.
     pub length: usize,
     pub radices: &'a [i64],
-    /// Real and imaginary parts, alternating: of each pass those of its roots, then what it multiplies by.
+    /// Alternating real and imaginary parts: for each pass its roots of unity, then its twiddle
+    /// factors.
     pub table: &'a [T],
 }
 
-/// Where elements of lines come from.
+/// The source of lines' elements.
 pub(super) trait Load<T> {
-    /// Those of lanes from one on, as many as a vector has.
+    /// Loads the elements of as many lanes as a vector has, from `lane` on.
     ///
     /// # Safety
     /// The CPU has these vectors, and the lines the elements.
     unsafe fn load<V: Lanes<T>>(&self, row: usize, lane: usize) -> [V::Value; 2];
 }
 
-/// Where elements of lines go.
+/// The destination of lines' elements.
 pub(super) trait Store<T> {
-    /// Those of lanes from one on, as many as a vector has.
+    /// Stores the elements of as many lanes as a vector has, from `lane` on.
     ///
     /// # Safety
     /// The CPU has these vectors, and the lines the elements.
@@ -95,13 +96,13 @@ impl<T: Copy> Store<T> for Rows<T> {
 }
 
 impl<T: Real> Passes<'_, T> {
-    /// Transforms lines. The first pass reads them and the last one writes them, where these are of the
-    /// radix that nearly all are of.
+    /// Transforms lines. The first pass reads them and the last pass writes them directly, if these
+    /// passes have radix [`FOUR`], as nearly all have.
     ///
     /// # Safety
-    /// The CPU has these vectors. The arrays have a row for each element. What is read is not one of them, or
-    /// the second. What is written is neither, or an array with as many rows that is not read any more.
-    /// The table is that of the radices.
+    /// The CPU has these vectors. The arrays have a row for each element. The source is neither
+    /// array, or the second one. The destination is neither array, or an array with as many rows
+    /// that is not read any more. The table belongs to the radices.
     #[inline(always)]
     pub(super) unsafe fn run<V: Compiled<T>>(
         &self,
@@ -148,7 +149,7 @@ impl<T: Real> Passes<'_, T> {
         }
     }
 
-    /// Transforms the lines of the first array; gives which array has the result.
+    /// Transforms the lines of the first array; returns the array that has the result.
     ///
     /// # Safety
     /// As [`Self::run`].
@@ -158,7 +159,7 @@ impl<T: Real> Passes<'_, T> {
         unsafe { V::passes(self, 0..self.radices.len(), own, [other, own]) }
     }
 
-    /// Some of the passes, between arrays; gives where their result is.
+    /// Runs some of the passes, between arrays; returns the array of their result.
     ///
     /// # Safety
     /// As [`Self::run`].
@@ -196,10 +197,10 @@ impl<T: Real> Passes<'_, T> {
     }
 }
 
-/// Where passes are.
+/// The progress of the passes.
 struct State<T> {
     table: *const T,
-    /// How many passes are done.
+    /// The number of completed passes.
     done: usize,
     left: usize,
     stride: usize,
@@ -215,7 +216,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Goes past a pass.
+    /// Skips a pass.
     fn skip(&mut self, radix: usize) {
         self.left /= radix.max(1);
         self.stride *= radix;
@@ -225,9 +226,9 @@ impl<T> State<T> {
     }
 }
 
-/// Vectors that passes are compiled for: once for each CPU, whoever runs them.
+/// Vectors that the passes are compiled for: once for each instruction set, shared by all callers.
 pub trait Compiled<T: Real>: Lanes<T> {
-    /// Some of the passes, between arrays; gives where their result is.
+    /// Runs some of the passes, between arrays; returns the array of their result.
     ///
     /// # Safety
     /// As [`Passes::run`].
@@ -287,9 +288,9 @@ compiled! { Portable }
 
 /// One pass: row `r` of group `p` of each of `radix` parts becomes row `r` of as many groups.
 struct Pass<T> {
-    /// Groups of a part.
+    /// The number of groups of a part.
     left: usize,
-    /// Rows of a group.
+    /// The number of rows of a group.
     stride: usize,
     roots: *const T,
     twiddles: *const T,
@@ -298,7 +299,7 @@ struct Pass<T> {
 /// A complex number in each lane.
 type Pair<V> = [V; 2];
 
-/// `x` times the number `w`.
+/// `x` times the complex number `w`.
 ///
 /// # Safety
 /// The CPU has these vectors.
@@ -332,7 +333,7 @@ unsafe fn difference<T: Copy, V: Lanes<T>>(a: Pair<V::Value>, b: Pair<V::Value>)
     unsafe { [V::sub(a[0], b[0]), V::sub(a[1], b[1])] }
 }
 
-/// A number of a table in every lane.
+/// A number of a table, broadcast to every lane.
 ///
 /// # Safety
 /// The CPU has these vectors, and the table the number.
@@ -345,8 +346,8 @@ unsafe fn factor<T: Copy, V: Lanes<T>>(table: *const T, number: usize) -> Pair<V
     }
 }
 
-/// Does something for each vector of a group, with its row in what is read and in what is written and
-/// its first lane. (A closure would not be compiled for the vectors.)
+/// Executes a block for each vector of a group, with its row in the source and in the destination
+/// and its first lane. (A closure would not be compiled with the vectors' features.)
 macro_rules! each {
     ($pass:ident, $count:expr, $radix:expr, $group:ident, |$own:ident, $out:ident, $lane:ident| $body:block) => {
         for row in 0..$pass.stride {
@@ -411,7 +412,7 @@ impl<T: Real> Pass<T> {
                     let x3 = from.load::<V>(own + 3 * part, lane);
                     let (a, b) = (sum::<T, V>(x0, x2), difference::<T, V>(x0, x2));
                     let (c, d) = (sum::<T, V>(x1, x3), difference::<T, V>(x1, x3));
-                    // Minus the imaginary unit times (d, di) is (di, -d).
+                    // `-i` times `(d, di)` is `(di, -d)`.
                     let mut y1 = [V::add(b[0], d[1]), V::sub(b[1], d[0])];
                     let mut y2 = difference::<T, V>(a, c);
                     let mut y3 = [V::sub(b[0], d[1]), V::add(b[1], d[0])];
@@ -429,8 +430,8 @@ impl<T: Real> Pass<T> {
         }
     }
 
-    /// A pass of an odd radix: sums and differences of the parts at equal distances from the first, of
-    /// which there are fewer than `PAIRS`.
+    /// A pass of an odd radix: computes sums and differences of parts that are equally far from the
+    /// first, of which there are fewer than `PAIRS`.
     ///
     /// # Safety
     /// As [`Passes::run`].
@@ -443,7 +444,7 @@ impl<T: Real> Pass<T> {
     ) {
         let radix = match PAIRS {
             MOST_PAIRS => radix.min(MAX_RADIX),
-            // So that the compiler knows it.
+            // A constant for the compiler.
             _ => 2 * PAIRS - 1,
         };
         let half = radix / 2;

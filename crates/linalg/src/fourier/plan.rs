@@ -1,5 +1,5 @@
-//! Plans: the passes of each dimension's lines, and the numbers that they multiply by, in double
-//! precision rounded once.
+//! Plans of transforms: the passes of each dimension's lines, and the factors they multiply by,
+//! computed in double precision and rounded once.
 
 use super::passes::{FOUR, LANES, MAX_RADIX, table_numbers};
 use super::{BACK_TO_REAL, FORWARD, Fourier, IN_HALVES, INVERSE, REAL, Real};
@@ -7,22 +7,22 @@ use crate::microkernels::CpuFeatures;
 use std::f64::consts::TAU;
 use tegula_ir::FftType;
 
-/// The fewest rows and columns of a line that is a matrix.
+/// The minimum number of rows, and of columns, of a line that is a matrix.
 const MIN_SIDE: usize = 8;
-/// So many lines fill vectors as lanes: a plan for fewer may be another one.
+/// The number of lines that fill vectors as lanes: a plan for fewer lines may differ.
 pub const FEW_LINES: usize = 8;
 
 /// A planned transform.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is done.
+    /// The operations.
     pub words: Vec<i64>,
-    /// What is multiplied by.
+    /// The factors.
     pub numbers: Vec<f64>,
 }
 
 impl Plan {
-    /// A transform of the last `count` dimensions of the real or full complex array.
+    /// Plans a transform of the last `count` dimensions of the real or full complex array.
     pub fn new(kind: FftType, dims: &[usize], count: usize) -> Self {
         let count = count.min(dims.len());
         let kind = match kind {
@@ -46,7 +46,7 @@ impl Plan {
                 true => size / 2,
                 false => size,
             };
-            // Numbers of other lines than those along the last dimension are no neighbours.
+            // Only lines along the last dimension are contiguous.
             let lines = match dim + 1 == count {
                 true => dims[..dims.len() - 1]
                     .iter()
@@ -75,15 +75,15 @@ impl Plan {
         Self { words, numbers }
     }
 
-    /// Bytes of scratch memory that a run needs, of numbers of so many bytes.
+    /// Bytes of scratch memory for a run, with numbers of this many bytes.
     pub fn scratch_bytes(&self, number: usize) -> usize {
         let transform = Fourier::new(&self.words, &self.numbers);
         transform.scratch_bytes() / size_of::<f64>() * number
     }
 }
 
-/// Whether a line of real numbers is transformed as half as many complex ones ([`Fourier`] says how): if its
-/// length is even, and it is the only line.
+/// Whether a line of real numbers is transformed as a complex line of half the length (see
+/// [`Fourier`]): if its length is even, and it is the only line.
 fn is_in_halves(kind: i64, dims: &[usize], count: usize) -> bool {
     let Some((&size, outer)) = dims.split_last() else {
         return false;
@@ -92,18 +92,19 @@ fn is_in_halves(kind: i64, dims: &[usize], count: usize) -> bool {
     is_real && size > 0 && size.is_multiple_of(2) && outer.iter().all(|&size| size == 1)
 }
 
-/// A planned transform of numbers of a type, ready to run.
+/// A planned transform with numbers of one type, ready to run.
 #[derive(Clone, Debug)]
 pub struct Planned<T> {
     words: Vec<i64>,
     numbers: Vec<T>,
 }
 
-/// The methods are not generic, so that they are compiled in this crate and not again in each that calls them.
+/// The methods are not generic, so that they are compiled in this crate only, not again in each
+/// crate that calls them.
 macro_rules! planned {
     ($($ty:ty)*) => {$(
         impl Planned<$ty> {
-            /// A transform of the last `count` dimensions of the real or full complex array.
+            /// Plans a transform of the last `count` dimensions of the real or full complex array.
             pub fn new(kind: FftType, dims: &[usize], count: usize) -> Self {
                 let Plan { words, numbers } = Plan::new(kind, dims, count);
                 let numbers = numbers.iter().map(|&number| number as $ty).collect();
@@ -115,7 +116,7 @@ macro_rules! planned {
                 Fourier::new(&self.words, &self.numbers).scratch_bytes()
             }
 
-            /// Transforms.
+            /// Computes the transform.
             ///
             /// # Safety
             /// As [`Fourier::run`].
@@ -136,9 +137,9 @@ macro_rules! planned {
 
 planned! { f32 f64 }
 
-/// The rows and columns of the matrix that each of so many lines is transformed as: of lines without large
-/// prime factors, where neither side is short, and both fill vectors of lanes. Many lines may be lanes
-/// themselves.
+/// The rows and columns of the matrix as which each of `lines` lines is transformed: the length
+/// must have no large prime factor, neither side may be short, and both must fill vectors of lanes.
+/// Many lines may be lanes instead.
 fn matrix(length: usize, lines: usize) -> Option<(usize, usize)> {
     let fill = |rows: usize, columns: usize| {
         rows * columns.next_multiple_of(LANES) + columns * rows.next_multiple_of(LANES)
@@ -152,7 +153,7 @@ fn matrix(length: usize, lines: usize) -> Option<(usize, usize)> {
     let sides = sides.filter(|side| length.is_multiple_of(*side));
     let sides = sides.flat_map(|side| [(side, length / side), (length / side, side)]);
     let sides = sides.filter(|&(rows, columns)| fill(rows, columns) <= most);
-    // Of those that fill vectors alike, the sides that are nearest to each other.
+    // Of sides that fill vectors equally well, chooses those closest to each other.
     sides.min_by_key(|&(rows, columns)| (fill(rows, columns), rows.max(columns), rows))
 }
 
@@ -166,7 +167,8 @@ fn radices(length: usize) -> Option<Vec<usize>> {
             left /= radix;
         }
     }
-    // The first and the last pass are of the radix that reads and writes lines, if two are.
+    // The first and the last pass have the radix that can read and write lines directly, if two
+    // passes have it.
     let fours = radices.iter().take_while(|&&radix| radix == FOUR).count();
     if fours > 1 {
         radices[fours - 1..].rotate_left(1);
@@ -174,11 +176,12 @@ fn radices(length: usize) -> Option<Vec<usize>> {
     (left == 1).then_some(radices)
 }
 
-/// The root of unity by which the transform multiplies: `exp(-2 pi i k / n)`.
+/// The root of unity of the transform: `exp(-2 pi i k / n)`.
 fn root(k: usize, n: usize) -> [f64; 2] {
-    // Exact where the sine or the cosine is 0 or 1, and as exact as the first octant elsewhere.
+    // Exact where the sine or the cosine is 0 or 1, and elsewhere as accurate as in the first
+    // octant.
     let k = if k < n { k } else { k % n };
-    // Divisions of 32 bits take a third of the time.
+    // 32-bit divisions take a third of the time.
     let eighths = match (u32::try_from(8 * k), u32::try_from(n)) {
         (Ok(k), Ok(n)) => (k / n) as usize,
         _ => 8 * k / n,
@@ -211,11 +214,11 @@ fn passes(radices: &[usize], length: usize, numbers: &mut Vec<f64>) {
     debug_assert_eq!(numbers.len(), end);
 }
 
-/// The numbers of a line as a matrix: those of its columns' and rows' passes, and the roots of unity
-/// between.
+/// Appends the numbers for a line as a matrix: those of its columns' and rows' passes, and the
+/// twiddle factors between.
 fn matrix_numbers((rows, columns): (usize, usize), numbers: &mut Vec<f64>) {
     for side in [rows, columns] {
-        // Whoever chose the sides has seen to it that they have radices.
+        // The sides were chosen such that they have radices.
         passes(&radices(side).unwrap_or_default(), side, numbers);
     }
     let wide = columns.next_multiple_of(LANES);
@@ -230,8 +233,8 @@ fn matrix_numbers((rows, columns): (usize, usize), numbers: &mut Vec<f64>) {
     }
 }
 
-/// A convolution of at least twice the length, and its numbers: what a line is multiplied by, the
-/// filter's transform, and those of the matrix that it is. Gives the matrix's sides.
+/// Appends the numbers of a convolution of at least twice the length: the factors of a line, the
+/// filter's transform, and those of its matrix. Returns the matrix's sides.
 fn convolution(length: usize, numbers: &mut Vec<f64>) -> (usize, usize) {
     let (room, sides) = convolution_length(2 * length - 1);
     let plan = Plan::new(FftType::Fft, &[room], 1);
@@ -258,16 +261,17 @@ fn convolution(length: usize, numbers: &mut Vec<f64>) -> (usize, usize) {
         );
     }
     numbers.extend(transformed);
-    // Behind the factor of an inverse transform.
+    // Follows the factor of an inverse transform.
     numbers.extend(&plan.numbers[1..]);
     sides
 }
 
-/// The least length of at least so many elements that is a matrix which fills vectors, and its sides.
+/// The smallest length of at least `least` elements that is a matrix which fills vectors, and the
+/// matrix's sides.
 fn convolution_length(least: usize) -> (usize, (usize, usize)) {
     let powers = [1usize, 3, 5, 9].map(|odd| odd * least.div_ceil(odd).next_power_of_two());
     let sides = powers.map(|room| matrix(room, 1).map(|sides| (room, sides)));
     let full = sides.into_iter().flatten().min();
-    // Every power of two from 64 on is one.
+    // Every power of two from 64 on is such a matrix.
     full.unwrap_or((64, (8, 8)))
 }

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 use tegula_ir::FftType;
 use tegula_target::IsaLevel;
 
-/// A transform of real numbers or of pairs.
+/// Runs a transform on real numbers or pairs.
 fn run(kind: FftType, dims: &[usize], count: usize, input: &[f64], results: usize) -> Vec<f64> {
     let plan = Plan::new(kind, dims, count);
     let transform = Fourier::new(&plan.words, &plan.numbers);
@@ -56,7 +56,8 @@ fn assert_close(found: &[f64], wanted: &[f64], what: &str) {
     }
 }
 
-/// Every radix, products of them, primes that are convolved, and numbers of lines that fill no vector.
+/// Every radix, products of radices, primes that are transformed by convolution, and numbers of
+/// lines that fill no vector.
 #[test]
 fn lines_are_transformed() {
     let lengths = [
@@ -102,13 +103,14 @@ fn several_dimensions_are_transformed() {
     }
 }
 
-/// Halves of transforms of real numbers, and back: of even and odd lengths, and of odd numbers of lines.
+/// Transforms of real numbers to half-complex ones, and back: with even and odd lengths, and odd
+/// numbers of lines.
 #[test]
 fn real_numbers_are_transformed_there_and_back() {
     for (dims, count) in [
         (vec![5, 8], 1),
         (vec![1, 9], 1),
-        // One line of an even length, in halves.
+        // One line of even length, as a complex line of half the length.
         (vec![1, 2], 1),
         (vec![1, 4], 1),
         (vec![1, 6], 1),

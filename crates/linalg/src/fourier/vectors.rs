@@ -1,9 +1,9 @@
-//! What transforms do with the CPU's [vectors](crate::vectors): sums and products lane by lane, complex
-//! numbers taken apart, and square tiles transposed.
+//! Operations on the CPU's [vectors](crate::vectors) for transforms: sums and products lane by
+//! lane, separation of complex numbers into parts, and transposition of square tiles.
 
 use crate::vectors::Vector;
 
-/// Vectors of numbers of one type, and of their complex numbers.
+/// Vectors of numbers of one type, and operations on their complex numbers.
 pub trait Lanes<R>: Vector<R> {
     /// # Safety
     /// The CPU has these vectors.
@@ -14,17 +14,18 @@ pub trait Lanes<R>: Vector<R> {
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn mul(a: Self::Value, b: Self::Value) -> Self::Value;
-    /// Real and imaginary parts of complex numbers in memory.
+    /// Loads complex numbers, separated into real and imaginary parts.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many complex numbers may be read.
+    /// The CPU has these vectors; as many complex numbers as a vector has lanes can be read.
     unsafe fn load_pairs(from: *const R) -> [Self::Value; 2];
-    /// Complex numbers to memory.
+    /// Stores complex numbers, given their real and imaginary parts.
     ///
     /// # Safety
-    /// The CPU has these vectors; so many complex numbers may be written.
+    /// The CPU has these vectors; as many complex numbers as a vector has lanes can be written.
     unsafe fn store_pairs(to: *mut R, parts: [Self::Value; 2]);
-    /// Transposes a tile of as many rows as a vector has numbers. Distances of rows are in numbers.
+    /// Transposes a square tile with as many rows as a vector has numbers. Distances of rows are in
+    /// numbers.
     ///
     /// # Safety
     /// The CPU has these vectors; the rows may be read and written, and do not overlap.
@@ -36,7 +37,7 @@ use core::arch::aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64 as arch;
 
-/// What vectors do lane by lane, each by its instruction, and the functions for the rest.
+/// The lane-by-lane operations, each given by its instruction, and the functions for the rest.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! lanes {
     ($name:ident $($ty:ident: $add:ident $sub:ident $mul:ident
@@ -76,8 +77,9 @@ macro_rules! lanes {
     )*};
 }
 
-/// Transposes rows in registers, by stages that each combine every row with the one at a distance: a bit
-/// of the rows' numbers becomes one of places in a vector. The last stage's rows are written in an order.
+/// Transposes rows in registers, by stages that each combine pairs of rows at a distance: a bit of
+/// the row number is exchanged with a bit of the position in a vector. `$order` permutes the rows
+/// that the last stage writes.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! transpose {
     ($name:ident $ty:ident $value:ident $count:literal $load:ident $store:ident $order:ident;
@@ -109,7 +111,7 @@ macro_rules! transpose {
     };
 }
 
-/// The rows of a transposed tile as they are.
+/// The rows of a transposed tile, in order.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 fn same(row: usize) -> usize {
@@ -148,7 +150,7 @@ mod x64 {
             load_8_of_64, store_8_of_64, transpose_8_of_64
     }
 
-    /// How pairs in two vectors become their two parts, and back.
+    /// Separates pairs in two vectors into two parts, and back.
     macro_rules! pairs {
         ($($load_name:ident $store_name:ident $ty:ident $value:ident $count:literal $load:ident $store:ident
             |$a:ident, $b:ident| $re:expr, $im:expr; $low:expr, $high:expr;)*) => {$(
@@ -176,7 +178,7 @@ mod x64 {
         )*};
     }
 
-    /// The places in two vectors that a permutation takes numbers from.
+    /// The indices of a permutation of two vectors.
     macro_rules! places {
         ($set:ident $($place:literal)*) => {
             $set($($place),*)
@@ -213,7 +215,7 @@ mod x64 {
             _mm512_permutex2var_pd(a, places!(_mm512_setr_epi64 4 12 5 13 6 14 7 15), b);
     }
 
-    /// Halves of both halves put in order.
+    /// Reorders the 64-bit halves of both 128-bit halves.
     ///
     /// # Safety
     /// The CPU has AVX2.
@@ -236,7 +238,8 @@ mod x64 {
         };
     }
 
-    /// Stages on pairs of numbers come before those on numbers: the lowest bits of a row are exchanged.
+    /// Stages on pairs of numbers come before those on single numbers: the two lowest bits of a row
+    /// number are swapped.
     #[inline(always)]
     fn swapped(row: usize) -> usize {
         row & !3 | (row & 1) << 1 | (row >> 1) & 1

@@ -1,9 +1,9 @@
-//! Many products of a few rows, columns and steps each: a handful of numbers, for which
-//! everything that prepares a tile costs more than multiplying.
+//! Batches of small matrix products, whose rows, columns and depth have only a few elements each:
+//! to prepare tiles would cost more than to multiply.
 //!
-//! Columns beyond a few count as more products, whose left operand repeats. Of each product
-//! the right operand is put into a small table, then each row of the left one is multiplied
-//! with it, all columns at once.
+//! If there are more than a few columns, groups of columns become further products of the batch,
+//! with the same left operand. For each product, the right operand is copied to a small table, and
+//! each row of the left operand is multiplied by it, all columns at once.
 
 use super::geometry::{AxisList, MAX_AXES};
 use super::geometry::{element_count as count, offsets_at, share};
@@ -13,35 +13,35 @@ use crate::thread_pool::ThreadPool;
 use core::ops::{Add, Mul};
 use tegula_ir::ElementType;
 
-/// The most rows, columns and steps of the depth.
+/// The maximum number of rows, of columns and of depth elements.
 const FEW: usize = 8;
-/// Columns that are neighbours, from which on vectors of them are not mostly empty.
+/// The number of adjacent columns from which on their vectors are mostly filled.
 const LANES: usize = 8;
-/// Products below which there is nothing to gain.
+/// The minimum number of products for which this pays.
 const MANY: usize = 4;
 
-/// Small products, ready to run.
+/// A batch of small products, prepared to run.
 #[derive(Clone, Debug)]
 pub(super) struct Small {
     double: bool,
     batch: AxisList,
     count: usize,
-    /// Offsets in the left operand and the result.
+    /// Offsets of each row in the left operand and in the result.
     rows: List<[isize; 2], FEW>,
-    /// Offsets in the right operand and the result.
+    /// Offsets of each column in the right operand and in the result.
     columns: List<[isize; 2], FEW>,
-    /// Offsets in both operands.
+    /// Offsets of each depth element in both operands.
     depth: List<[isize; 2], FEW>,
 }
 
-/// Offsets of everything in some dimensions.
+/// The offsets of all elements of some dimensions.
 fn offsets(axes: &[Axis], pick: fn([isize; 3]) -> [isize; 2]) -> List<[isize; 2], FEW> {
     let all = 0..count(axes);
     all.map(|index| pick(offsets_at(axes, index))).collect()
 }
 
 impl Small {
-    /// Those of a product, if they are small and many.
+    /// Prepares a product; `None` unless it is a batch of many small ones.
     #[inline(always)]
     pub(super) fn new(types: Types, axes: &Axes) -> Option<Self> {
         let double = match types {
@@ -72,7 +72,7 @@ impl Small {
         })
     }
 
-    /// Computes them, added to what the result holds if `adds`.
+    /// Computes the products; adds them to the result if `adds`.
     ///
     /// # Safety
     /// As [`super::Product::run`]; the pointers are where the axes start.
@@ -110,7 +110,7 @@ impl Small {
     }
 
     /// # Safety
-    /// As [`Self::run`], with arrays of `T`; there are at most `N` columns.
+    /// As [`Self::run`], with arrays of `T` and at most `N` columns.
     unsafe fn products<T, const N: usize>(
         &self,
         arrays: &Arrays,
@@ -184,7 +184,7 @@ impl Small {
     }
 }
 
-/// Where the arrays start.
+/// The addresses of the arrays.
 struct Arrays {
     lhs: *const u8,
     rhs: *const u8,

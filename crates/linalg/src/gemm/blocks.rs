@@ -1,4 +1,4 @@
-//! How a part of a product is blocked for the caches, and what memory it takes.
+//! Cache blocking of a part of a product: the sizes of blocks, and the scratch memory they need.
 
 use super::geometry::{MAX_DEPTH, TOGETHER, depth_count, share};
 use super::unpacked::InPlace;
@@ -8,33 +8,33 @@ use crate::microkernels::pack::Lanes;
 use crate::microkernels::packed_tile::TileKernel;
 use core::ops::Range;
 
-/// The most bytes of a left operand that is packed whole.
+/// The maximum size, in bytes, of a left operand that is packed whole.
 pub(super) const MAX_RESIDENT: usize = 3 << 18;
-/// The most rows of a block.
+/// The maximum number of rows of a block.
 const MAX_ROWS: usize = 2048;
-/// Bytes of a block of a left operand that is not packed whole: it stays in the
-/// second-level cache while right panels pass.
+/// Bytes of a block of a left operand that is not packed whole: the block stays in the second-level
+/// cache while right panels stream through.
 const MAX_LEFT: usize = 1 << 19;
-/// Blocks of the depth over which it is packed at once.
+/// The maximum number of depth blocks for which such a block of rows is packed at once.
 const MAX_TOGETHER: usize = 2;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
 
-/// Bytes of the lanes of so many columns, at most [`TOGETHER`].
+/// Bytes of the lane offsets of this many columns, at most [`TOGETHER`].
 fn lanes_bytes(tile: TileKernel, columns: usize) -> usize {
     columns.min(TOGETHER).div_ceil(tile.width()) * size_of::<Lanes>()
 }
 
-/// How a part of a product is blocked.
+/// The blocking of a part of a product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
-    /// Units of all runs.
+    /// Units of the whole depth.
     pub(super) units: usize,
-    /// How many blocks the depth has.
+    /// The number of depth blocks.
     pub(super) depths: usize,
-    /// How many of them the left operand is packed over at once, if not over all.
+    /// The number of depth blocks for which the left operand is packed at once, if not for all.
     pub(super) together: usize,
-    /// Whether the left operand's rows of a block are packed over all of the depth.
+    /// Whether the left operand's rows of a block are packed over the whole depth.
     pub(super) resident: bool,
     /// Rows of a block.
     pub(super) rows: usize,
@@ -42,12 +42,12 @@ pub(super) struct Blocks {
     pub(super) columns: usize,
     pub(super) left_bytes: usize,
     pub(super) right_bytes: usize,
-    /// Sums of a block that cannot lie in the result.
+    /// Bytes of the sums of a block that cannot be stored in the result.
     pub(super) sums_bytes: usize,
     pub(super) unit_bytes: usize,
-    /// Which elements the right panels that are packed together are made of.
+    /// Bytes of the lane offsets of the right panels that are packed together.
     lanes_bytes: usize,
-    /// Where the rows of a block are, in the left operand and in the result.
+    /// Bytes of the offsets of a block's rows, in the left operand and in the result.
     places_bytes: usize,
 }
 
@@ -74,7 +74,7 @@ impl Blocks {
         } else if let Some(in_place) = in_place {
             in_place.blocks([rows, columns, depth], width, unit_bytes)
         } else if resident {
-            // Tiles that were packed before are not cut.
+            // Prepacked tiles cannot be divided.
             let most = match kept {
                 Some(Side::Left) => MAX_ROWS / tile.rows * tile.rows,
                 _ => MAX_ROWS,
@@ -109,7 +109,7 @@ impl Blocks {
             Some(_) => sums_bytes(product.element_bytes[1], columns),
             None => sums * unit_bytes,
         };
-        // Vectors are stored whole; what is too much lies behind.
+        // Vectors are stored whole; the excess needs room after the end.
         let aligned = |bytes: usize| (bytes + 64).next_multiple_of(64);
         Self {
             units,
@@ -133,7 +133,8 @@ impl Blocks {
         }
     }
 
-    /// The same with room for what packing a whole operand at once takes, and for no panels.
+    /// The same blocking, with room for packing a whole operand at once and without room for
+    /// panels.
     pub(super) fn packing_all(self, table: &Table) -> Self {
         Self {
             left_bytes: 0,
@@ -149,17 +150,17 @@ impl Blocks {
         self.places() + self.places_bytes
     }
 
-    /// Where the scratch memory has lanes, behind panels and sums.
+    /// The offset of the lanes in the scratch memory, after panels and sums.
     pub(super) fn lanes(&self) -> usize {
         self.left_bytes + self.right_bytes + self.sums_bytes
     }
 
-    /// Where it has the places of rows.
+    /// The offset of the row offsets in the scratch memory.
     pub(super) fn places(&self) -> usize {
         self.lanes() + self.lanes_bytes
     }
 
-    /// The units of a block of the depth.
+    /// The units of a depth block.
     pub(super) fn depth(&self, block: usize) -> Range<usize> {
         share(self.units, self.depths, block)
     }

@@ -1,52 +1,51 @@
-//! The dimensions of a product: brought to a normal form, counted, and cut into
-//! parts.
+//! The dimensions of a product: normalisation, counting and division into parts.
 
 use crate::list::List;
 use crate::microkernels::strided_tile::MAX_ROWS;
 use core::ops::Range;
 
-/// The deepest block, in units: a right panel of so many groups is 64 KiB, which
-/// streams from the second-level cache as fast as it is used, and sums are added to
-/// the result seldom.
+/// The maximum depth of a block, in units: a right panel of this depth has 64 KiB, which streams
+/// from the second-level cache as fast as it is used, and sums are rarely added to the result.
 pub(super) const MAX_DEPTH: usize = 512;
-/// Columns whose right panels are packed together as they are used: elements that are neighbours in a
-/// row of the right operand are then fetched together.
+/// Columns whose right panels are packed together as they are used: adjacent elements of a row of
+/// the right operand are then fetched together.
 pub(super) const TOGETHER: usize = 256;
 
-/// Bytes of a block of rows of the left operand. The block is multiplied by the whole right operand before the next one
-/// is; with two panels of the right operand it stays in a second-level cache of 1 MiB.
+/// Bytes of a block of rows of the left operand. The block is multiplied by the whole right operand
+/// before the next block; together with two panels of the right operand it stays in a second-level
+/// cache of 1 MiB.
 const NEAR_BYTES: usize = 81 << 13;
-/// The most such rows.
+/// The maximum number of rows of such a block.
 const NEAR_ROWS: usize = 36 * MAX_ROWS;
-/// The most units of the depth in a block, if the right operand is read in place. Each block adds to the result, so few
-/// blocks read and write it seldom; a panel of this depth is copied into 128 KiB, which is an eighth of the
-/// second-level cache.
+/// The maximum depth of a block, in units, if the right operand is read in place. Each block adds
+/// to the result, so few blocks mean few reads and writes of it; a panel of this depth is copied
+/// into 128 KiB, an eighth of the second-level cache.
 pub(super) const DEEP: usize = 2 * MAX_DEPTH;
 /// Bytes of an `f32`.
 pub(super) const ELEMENT: usize = 4;
 
-/// How many blocks a depth of so many units has, of which none is deeper than `most`.
+/// The number of depth blocks for this many units, if a block has at most `most`.
 pub(super) fn depth_count(units: usize, most: usize) -> usize {
     units.div_ceil(most).max(1)
 }
 
-/// How often the right operand is read: once for each [block of rows](near_rows) of the left one, if that has so many
-/// rows, and the depth is so many units of so many bytes in blocks of at most `most` units.
+/// The number of passes over the right operand: one for each [block of rows](near_rows) of the left
+/// operand. The depth has `units` units of `bytes` bytes each, in blocks of at most `most` units.
 pub(super) fn passes(rows: usize, [units, bytes]: [usize; 2], most: usize) -> usize {
     rows.div_ceil(near_rows(units.div_ceil(depth_count(units, most)) * bytes))
 }
 
-/// How many rows of so many bytes a block of the left operand has.
+/// The number of rows of a block of the left operand, for rows of this many bytes.
 pub(super) fn near_rows(bytes: usize) -> usize {
     (NEAR_BYTES / bytes.max(1)).clamp(1, NEAR_ROWS)
 }
 
-/// One dimension: its size, and its stride in elements in each of the arrays.
+/// One dimension: its size, and its stride, in elements, in each of the arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Axis {
-    /// How many elements there are along it.
+    /// The number of elements along it.
     pub size: usize,
-    /// Its stride in the left operand, 0 where that does not have it.
+    /// Its stride in the left operand; 0 if that operand does not have the dimension.
     pub lhs: isize,
     /// Its stride in the right operand.
     pub rhs: isize,
@@ -54,14 +53,15 @@ pub struct Axis {
     pub out: isize,
 }
 
-/// The most dimensions of one kind that a product has, those of one element among them. A compiled
-/// program makes its products ready in each call, which is mostly copying them: it has shorter lists.
+/// The maximum number of dimensions of one kind in a product, including those of size 1. A compiled
+/// program prepares its products in each call, which is mostly copying, so its lists are shorter.
 pub const MAX_AXES: usize = match cfg!(feature = "std") {
     true => 16,
     false => MAX_COMPILED_AXES,
 };
 
-/// The same in compiled programs, also of the dimensions of the batch with those of the rows or the columns.
+/// The limit in compiled programs. It also bounds the number of batch dimensions plus row
+/// dimensions, and of batch dimensions plus column dimensions.
 pub const MAX_COMPILED_AXES: usize = 8;
 
 /// Dimensions, outermost first.
@@ -72,25 +72,25 @@ pub type AxisList = List<Axis, MAX_AXES>;
 pub struct Axes {
     /// The dimensions of all three arrays.
     pub batch: AxisList,
-    /// Those of the left operand and the result.
+    /// The dimensions of the left operand and the result.
     pub rows: AxisList,
-    /// Those of the right operand and the result.
+    /// The dimensions of the right operand and the result.
     pub columns: AxisList,
-    /// Those of both operands, which are summed over.
+    /// The dimensions of both operands, which are summed over.
     pub depth: AxisList,
-    /// Where the first elements are, in elements: in the left operand, the right one, the
-    /// result.
+    /// The offsets, in elements, of the first elements in the left operand, the right operand and
+    /// the result.
     pub starts: [isize; 3],
 }
 
-/// The part of `count` things that is the `part`-th of `parts` almost equal ones.
-/// None is larger than `count / parts`, rounded up.
+/// The `part`-th of `parts` almost equal parts of `count` items. No part has more than
+/// `count / parts` items, rounded up.
 pub fn share(count: usize, parts: usize, part: usize) -> Range<usize> {
     let at = |i: usize| count / parts * i + (count % parts).min(i);
     at(part)..at(part + 1)
 }
 
-/// Parts of at most `size`, the last one smaller.
+/// Parts of at most `size`; the last one may be smaller.
 pub(super) fn chunks(
     range: &Range<usize>,
     size: usize,
@@ -100,7 +100,7 @@ pub(super) fn chunks(
     starts.map(move |start| start..(start + size).min(end))
 }
 
-/// Parts of at most `size`, all almost equal.
+/// Almost equal parts of at most `size`.
 pub(super) fn tiles(
     range: &Range<usize>,
     size: usize,
@@ -108,7 +108,7 @@ pub(super) fn tiles(
     pieces(range, size, true)
 }
 
-/// Parts of at most `size`: all almost equal, or the last one smaller.
+/// Parts of at most `size`: almost equal, or with a smaller last one.
 pub(super) fn pieces(
     range: &Range<usize>,
     size: usize,
@@ -125,23 +125,23 @@ pub(super) fn pieces(
     })
 }
 
-/// As [`share`], of things of which each `unit` in a row stay together.
+/// Like [`share`], but keeps each `unit` consecutive items together.
 pub(super) fn share_of_units(count: usize, unit: usize, parts: usize, part: usize) -> Range<usize> {
     let units = share(count.div_ceil(unit), parts, part);
     (units.start * unit).min(count)..(units.end * unit).min(count)
 }
 
-/// The axes that have more than one element.
+/// The axes with a size other than 1.
 pub(crate) fn varying(axes: &[Axis]) -> AxisList {
     axes.iter().filter(|axis| axis.size != 1).copied().collect()
 }
 
-/// How many elements some axes have together.
+/// The product of the axes' sizes.
 pub(crate) fn element_count(axes: &[Axis]) -> usize {
     axes.iter().map(|axis| axis.size).product()
 }
 
-/// The offsets of a row-major index in each array.
+/// The offsets of the element with a row-major index, in each array.
 pub fn offsets_at(axes: &[Axis], mut index: usize) -> [isize; 3] {
     let mut offsets = [0; 3];
     for axis in axes.iter().rev() {
@@ -154,7 +154,7 @@ pub fn offsets_at(axes: &[Axis], mut index: usize) -> [isize; 3] {
     offsets
 }
 
-/// The offsets in one array of consecutive row-major indices.
+/// The offsets, in one array, of consecutive row-major indices.
 pub(super) fn fill_offsets(
     axes: &[Axis],
     start: usize,
@@ -175,7 +175,8 @@ pub(super) fn fill_offsets(
             rest /= axis.size.max(1);
         }
         let taken = (inner.size - position).clamp(1, offsets.len() - done);
-        // Added up: a product of 64 bits is several instructions without wide vectors.
+        // Adds the offsets up incrementally: without wide vectors, a 64-bit product takes several
+        // instructions.
         let mut offset = base;
         for slot in &mut offsets[done..done + taken] {
             *slot = offset;
@@ -185,9 +186,9 @@ pub(super) fn fill_offsets(
     }
 }
 
-/// Dimensions merged where they can be, columns contiguous in the result, the depth
-/// in the order in which an operand is best packed. Also whether the operands have
-/// changed places, which `keeps` may refuse.
+/// Normalises dimensions: merges them where possible, swaps the operands if only the rows are
+/// contiguous in the result (unless `keeps` returns true), and orders the depth so that an operand
+/// packs best. Also returns whether the operands were swapped.
 #[inline(always)]
 pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (Axes, bool) {
     merge(&mut axes.batch);
@@ -198,7 +199,7 @@ pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (
     if swapped {
         swap_operands(&mut axes);
     }
-    // Lanes that are contiguous are packed well whatever the depth is.
+    // Contiguous lanes pack well whatever the order of the depth.
     let by_right = axes.rows.last().is_some_and(|a| a.lhs == 1);
     axes.depth.sort_by_key(|a| {
         let stride = if by_right { a.rhs } else { a.lhs };
@@ -208,7 +209,7 @@ pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (
     (axes, swapped)
 }
 
-/// The operands change places, and with them rows and columns.
+/// Swaps the operands, and with them rows and columns.
 pub(super) fn swap_operands(axes: &mut Axes) {
     axes.rows.swap_with(&mut axes.columns);
     axes.starts.swap(0, 1);
@@ -223,8 +224,8 @@ pub(super) fn swap_operands(axes: &mut Axes) {
     }
 }
 
-/// Dimensions as one operand has them, whose strides `own` picks: what is one stride
-/// apart there is merged.
+/// The dimensions as seen by one operand, whose strides `own` selects: dimensions that are
+/// contiguous with each other there are merged.
 pub(super) fn along(axes: &[Axis], own: fn(Axis) -> (isize, isize)) -> AxisList {
     let own = axes.iter().map(|&axis| {
         let (lhs, rhs) = own(axis);
@@ -235,8 +236,8 @@ pub(super) fn along(axes: &[Axis], own: fn(Axis) -> (isize, isize)) -> AxisList 
     own
 }
 
-/// Drops dimensions of size 1 and merges neighbours that are one stride apart in
-/// every array.
+/// Drops dimensions of size 1, and merges adjacent dimensions that have one common stride in every
+/// array.
 fn merge(axes: &mut AxisList) {
     let mut count = 0;
     for at in 0..axes.len() {

@@ -1,24 +1,25 @@
-//! What is known of a product when its code is compiled, so that a program that has one kind of product
-//! has the kernels of no other.
+//! Facts about a product that are constant when its code is compiled, so that a program with one
+//! kind of product contains the kernels of no other.
 //!
-//! How a product is computed is decided by the CPU's vectors and the element types, at run time, and
-//! the code for every answer is there. Where both are constants, the compiler leaves out the rest;
-//! it has to see them as constants at each choice, which is what these functions are for.
+//! The CPU's vectors and the element types determine how a product is computed. They are known at
+//! run time only, so the code must contain all variants. Where both are constants, the compiler
+//! removes the other variants; for this it must see the constants at each choice, which these
+//! functions ensure.
 
 use super::Types;
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use tegula_ir::ElementType;
 
-/// What is known.
+/// The constant facts.
 pub trait Known {
-    /// The vectors, if they are known. There are no matrix registers then.
+    /// The vectors, if known; matrix registers are then not used.
     const WIDTH: Option<VectorWidth>;
-    /// The type of both operands, if it is known.
+    /// The type of both operands, if known.
     const OPERANDS: Option<ElementType>;
-    /// The types that the result may have, if those of the operands are known.
+    /// The possible types of the result, if the operands' types are known.
     const RESULTS: &'static [ElementType];
 
-    /// The CPU, with what is known of it as constants.
+    /// The CPU's features, with the known ones as constants.
     #[inline(always)]
     fn isa(isa: CpuFeatures) -> CpuFeatures {
         match Self::WIDTH {
@@ -32,7 +33,7 @@ pub trait Known {
         }
     }
 
-    /// The types, as constants if they are known.
+    /// The types, as constants where known.
     #[inline(always)]
     fn types([lhs, rhs, out]: Types) -> Types {
         let result = match *Self::RESULTS {
@@ -50,7 +51,7 @@ pub trait Known {
     }
 }
 
-/// Nothing is known: the CPU is the one that runs the code.
+/// No constant facts: the CPU is the one that runs the code.
 pub(super) struct Nothing;
 
 impl Known for Nothing {

@@ -1,20 +1,19 @@
-//! Products of arrays as sums over strided dimensions: what dots and convolutions
-//! come down to, and how they are blocked for the caches.
+//! Matrix products generalised to sums over strided dimensions (dots and convolutions are computed
+//! by them), and their cache blocking.
 //!
-//! The *rows* of a product are the dimensions of the left operand and the result,
-//! its *columns* those of the right operand and the result, its *depth* those of
-//! both operands, its *batch* those of all three. Strides are arbitrary: a
-//! transposed operand, a window moving over an image (whose dimensions overlap) and
-//! a reversed kernel differ in nothing but numbers.
+//! The *rows* of a product are the dimensions of the left operand and the result, its *columns*
+//! those of the right operand and the result, its *depth* those of both operands, its *batch* those
+//! of all three. Strides are arbitrary: a transposed operand, a window that moves over an image
+//! (whose dimensions overlap) and a reversed kernel differ only in numbers.
 //!
-//! Floats are read where they lie, as far as their strides allow (`unpacked`). Other types,
-//! and CPUs without vectors, have both operands packed (`packed`): a block of the left
-//! operand into panels as high as a tile, the right one into panels as wide as one. A left
-//! operand that fits the second-level cache is packed once, and right panels as they are
-//! used; otherwise right panels are packed first, and left blocks are used on all of them.
-//! Few rows, or few columns, read the other operand along the depth if it is contiguous
-//! there (`skinny`); one row goes along the rows of a large right operand. Many products of a
-//! few numbers have neither tiles nor panels (`batched_small`).
+//! Floats are read in place, as far as their strides allow (`unpacked`). For other types, and on
+//! CPUs without vectors, both operands are packed (`packed`): a block of the left operand into
+//! panels as high as a tile, the right one into panels as wide as a tile. A left operand that fits
+//! the second-level cache is packed once, and right panels as they are used; otherwise right panels
+//! are packed first, and each left block is multiplied by all of them. A product with few rows, or
+//! few columns, reads the other operand along the depth if it is contiguous there (`skinny`); a
+//! product with one row and a large right operand reads along that operand's rows. Batches of small
+//! products use neither tiles nor panels (`batched_small`).
 //!
 //! An operand that is the same in every run may be packed once, for all of them (`prepacked`).
 
@@ -56,13 +55,13 @@ use subnormals_as_zeros::SubnormalsAsZeros;
 use tegula_ir::ElementType;
 use unpacked::{InPlace, Part, halves, keeps_places, turns_result};
 
-/// Element types: left, right, result.
+/// The element types of the left operand, the right operand and the result.
 pub type Types = [ElementType; 3];
 
-/// Scalar multiplications below which one thread does a product: about 10 us.
+/// Scalar multiplications below which a product runs on one thread: about 10 us.
 pub(crate) const SERIAL: f64 = 1e6;
 
-/// How the numbers of a product are computed.
+/// The functions that compute a product's numbers.
 #[derive(Clone, Copy, Debug)]
 struct Table {
     arithmetic: Arithmetic,
@@ -70,7 +69,7 @@ struct Table {
     pack_lhs: PackFn,
     pack_rhs: PackFn,
     store: StoreFn,
-    /// The result's elements are accumulated numbers.
+    /// Whether the result's elements have the accumulators' type.
     same: bool,
 }
 
@@ -89,7 +88,7 @@ impl Table {
     }
 }
 
-/// The arithmetics for element types, the fastest first.
+/// The arithmetics for the element types, fastest first.
 #[inline(always)]
 fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
     use ElementType::{BF16, F64, S8, S16, S64, U8, U64};
@@ -112,8 +111,8 @@ fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
     }
 }
 
-/// How a product of these types may be computed, the fastest way first. They are no list that is
-/// searched: of constants, the compiler is to see which there are.
+/// The possible tables for these types, fastest first. They are not a list to search, so that the
+/// compiler sees the candidates when the arguments are constants.
 #[inline(always)]
 fn candidates(isa: CpuFeatures, types: Types) -> [Option<Table>; 3] {
     let arithmetics = arithmetics(types);
@@ -124,33 +123,34 @@ fn candidates(isa: CpuFeatures, types: Types) -> [Option<Table>; 3] {
     [table(0), table(1), table(2)]
 }
 
-/// A product ready to run.
+/// A product, prepared to run.
 #[derive(Clone, Debug)]
 pub struct Product {
     axes: Axes,
-    /// Operands change places, so that columns are contiguous in the result.
+    /// Whether the operands are swapped, so that columns are contiguous in the result.
     swapped: bool,
     table: Table,
-    /// What computes units that the table must not: subnormal bf16.
+    /// The exact table that recomputes a product with units that `table` does not support:
+    /// subnormal bf16.
     exact: Option<Table>,
-    /// What computes it along the rows of the right operand, if they are few.
+    /// The function for products with few rows, along the rows of the right operand.
     dots: Option<DotsFn>,
-    /// Whether these are read one after the other.
+    /// Whether `dots` reads these rows one after the other.
     sequential: bool,
-    /// What computes it along the rows of a large right operand, if it is one row.
+    /// The function for products with one row, along the rows of a large right operand.
     long_rows: Option<LongRowsFn>,
-    /// What it is instead, if it is many small ones.
+    /// The batch of small products that replaces this one, if it is such a batch.
     small: Option<Small>,
-    /// How operands are read where they lie, if one of them is.
+    /// How operands are read in place, if one is.
     in_place: Option<InPlace>,
-    /// The depth as each operand is packed along it.
+    /// The depth, as each operand is packed along it.
     depths: [AxisList; 2],
     sizes: Sizes,
     element_bytes: [usize; 3],
     result: ElementType,
-    /// Whether it is added to what the result holds.
+    /// Whether the product is added to the result's old value.
     adds: bool,
-    /// The operand that is packed once for all runs, as the table packs it.
+    /// The operand that is packed once for all runs, in the table's format.
     kept: Option<Side>,
 }
 
@@ -161,7 +161,7 @@ struct Sizes {
     rows: usize,
     columns: usize,
     depth: usize,
-    /// Elements of a run of the depth, and how many runs there are.
+    /// The elements of a run of the depth, and the number of runs.
     run: usize,
     runs: usize,
 }
@@ -182,14 +182,14 @@ impl Sizes {
 }
 
 impl Product {
-    /// Prepares a product, of which one operand may be the same in every run; `None` if
-    /// there is no arithmetic for the types.
+    /// Prepares a product, one of whose operands may be the same in every run (`fixed`); `None` if
+    /// no arithmetic supports the types.
     #[cfg(feature = "std")]
     pub fn new(isa: CpuFeatures, types: Types, axes: Axes, fixed: Option<usize>) -> Option<Self> {
         Self::new_in::<known::Nothing>(&mut Tables, isa, types, axes, fixed)
     }
 
-    /// As [`Self::new`], with tables in this memory.
+    /// Like [`Self::new`], with tables in the given memory.
     #[inline(always)]
     pub fn new_in<K: Known>(
         memory: &mut Tables,
@@ -221,7 +221,7 @@ impl Product {
             swap_operands(&mut axes);
             (swapped, fixed) = (!swapped, fixed.map(Fixed::swapped));
         }
-        // What is packed once is turned once.
+        // Packing once transposes only once.
         let by_rows = along_rows(in_order(swapped), &axes).is_some();
         if fixed.is_none() && turns_result(K::isa(isa), in_order(swapped), &axes, by_rows) {
             swap_operands(&mut axes);
@@ -258,7 +258,7 @@ impl Product {
         let reads = dots.is_some() || long_rows.is_some() || small.is_some();
         let kept = fixed.filter(|_| !reads);
         let kept = kept.and_then(|fixed| fixed.packed(in_place.as_ref()));
-        // Units of several elements must be the same in both operands.
+        // A unit of several elements must consist of the same elements in both operands.
         let depths = match table.arithmetic.step() {
             1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
             _ => [axes.depth; 2],
@@ -282,27 +282,27 @@ impl Product {
         })
     }
 
-    /// The product, added to what the result holds; `None` if its numbers are not summed as
-    /// elements of the result.
+    /// The product, added to the result's old value; `None` if the accumulators do not have the
+    /// type of the result's elements.
     pub fn adding(mut self) -> Option<Self> {
         self.becomes_adding().then_some(self)
     }
 
-    /// Has the product added to what the result holds; gives `false` if its numbers are not summed as elements of
-    /// the result.
+    /// Adds the product to the result's old value from now on; returns `false` if the accumulators
+    /// do not have the type of the result's elements.
     pub fn becomes_adding(&mut self) -> bool {
-        // Nothing is computed again over what was added to.
+        // A result that was added to cannot be recomputed.
         self.adds = self.table.same && self.exact.is_none();
         self.adds
     }
 
-    /// How operands are read where they lie, if the table's arithmetic does that.
+    /// How operands are read in place, if the table's arithmetic does so.
     fn in_place(&self, table: &Table) -> Option<&InPlace> {
         let in_place = self.in_place.as_ref();
         in_place.filter(|in_place| in_place.arithmetic == table.arithmetic)
     }
 
-    /// How many scalar multiplications it is.
+    /// The number of scalar multiplications.
     pub fn work(&self) -> f64 {
         let Sizes {
             batch,
@@ -314,7 +314,7 @@ impl Product {
         batch as f64 * rows as f64 * columns as f64 * depth as f64
     }
 
-    /// Batch, rows, depth and columns, in the order of the operands.
+    /// The sizes of batch, rows, depth and columns, in the order of the operands.
     pub fn shape(&self) -> [usize; 4] {
         let s = self.sizes;
         let (rows, columns) = match self.swapped {
@@ -324,7 +324,7 @@ impl Product {
         [s.batch, rows, s.depth, columns]
     }
 
-    /// How it is split between threads.
+    /// The division of the product between threads.
     fn parts(&self, threads: usize) -> Parts {
         let s = self.sizes;
         if threads <= 1 || self.work() < SERIAL {
@@ -334,7 +334,7 @@ impl Product {
         if s.batch >= threads {
             return Parts::Batch(threads);
         }
-        // The operand that is not split is packed by every thread.
+        // Every thread packs the operand that is not divided.
         let kernel = self.table.tile;
         match s.rows >= s.columns {
             true => Parts::Rows(enough(s.rows, kernel.rows)),
@@ -342,7 +342,7 @@ impl Product {
         }
     }
 
-    /// Bytes of scratch memory for a run on so many threads.
+    /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let parts = self.parts(threads);
         let tables = [Some(self.table), self.exact];
@@ -362,12 +362,11 @@ impl Product {
     /// Computes the product.
     ///
     /// # Safety
-    /// The pointers lead to arrays of the types this was made for; every element
-    /// that the axes reach is inside them; `out` overlaps neither operand, and no
-    /// two indices reach one element of it. `kept` leads to what [`Self::keep`] has made of
-    /// the operand that is [kept](Self::kept_bytes), if one is; that operand is read only if
-    /// the product [needs](Self::needs_source) it. `scratch` has
-    /// [`Self::scratch_bytes`], aligned to 64.
+    /// The pointers point to arrays of the types this was made for, which contain every element
+    /// that the axes reach; `out` overlaps neither operand, and no two indices reach one element of
+    /// it. `kept` points to the output of [`Self::keep`] for the operand that is
+    /// [kept](Self::kept_bytes), if there is one; that operand is read only if the product
+    /// [needs](Self::needs_source) it. `scratch` has [`Self::scratch_bytes`], aligned to 64.
     pub unsafe fn run(
         &self,
         [lhs, rhs]: [*const u8; 2],
@@ -401,7 +400,7 @@ impl Product {
         }
     }
 
-    /// Where the product's arrays begin.
+    /// The base addresses of the product's arrays.
     fn arrays(&self, [lhs, rhs]: [*const u8; 2], out: *mut u8, kept: *mut u8) -> Arrays {
         let (lhs, rhs) = if self.swapped { (rhs, lhs) } else { (lhs, rhs) };
         Arrays {
@@ -412,12 +411,12 @@ impl Product {
         }
     }
 
-    /// The address of an element of an array.
+    /// The address of an array's element.
     fn place(&self, base: *mut u8, array: usize, offset: isize) -> *mut u8 {
         base.wrapping_offset(offset * self.element_bytes[array] as isize)
     }
 
-    /// Gives whether a unit was not suitable for the table.
+    /// Runs with a table; returns whether a unit was unsuitable for it.
     ///
     /// # Safety
     /// As [`Self::run`].
@@ -470,7 +469,7 @@ impl Product {
     }
 }
 
-/// Which dimension is split.
+/// The dimension that is divided between threads.
 #[derive(Clone, Copy, Debug)]
 enum Parts {
     Batch(usize),
@@ -484,9 +483,10 @@ impl Parts {
         n
     }
 
-    /// The most rows and columns of a part, where so many stay together.
+    /// The maximum numbers of rows and columns of a part, if this many rows and columns stay
+    /// together.
     fn largest(self, s: Sizes, [rows, columns]: [usize; 2]) -> (usize, usize) {
-        // The first part is as large as any.
+        // No part is larger than the first.
         let first = |count, unit, n| share_of_units(count, unit, n, 0).len();
         match self {
             Self::Batch(_) => (s.rows, s.columns),
@@ -515,11 +515,11 @@ struct Arrays {
     lhs: *mut u8,
     rhs: *mut u8,
     out: *mut u8,
-    /// What was made of the operand that is packed once, if one is.
+    /// The packed form of the operand that is packed once, if there is one.
     kept: *mut u8,
 }
 
-/// What the threads of a run share.
+/// The data that the threads of a run share.
 struct Shared {
     arrays: Arrays,
     scratch: *mut u8,
@@ -539,7 +539,7 @@ struct Worker<'a> {
     /// The packed operand, if one is packed once.
     kept: Option<KeptMatrix>,
     inexact: bool,
-    /// What the index of the batch before asked for: mostly this one asks for the same.
+    /// The part that was last computed: the next index of the batch mostly needs the same one.
     last_part: Option<Part<'a>>,
     last_lanes: LastLanes,
 }
@@ -552,7 +552,7 @@ enum Side {
 }
 
 impl<'a> Worker<'a> {
-    /// Turns to the matrices of an index of the batch.
+    /// Sets the pointers to the matrices of an index of the batch.
     fn enter(&mut self, arrays: &Arrays, index: usize) {
         let product = self.product;
         let [lhs, rhs, out] = offsets_at(&product.axes.batch, index);
@@ -564,7 +564,7 @@ impl<'a> Worker<'a> {
         };
     }
 
-    /// Whether an operand was packed before.
+    /// Whether an operand is prepacked.
     fn keeps(&self, side: Side) -> bool {
         self.kept.is_some_and(|kept| kept.side == side)
     }
@@ -582,7 +582,7 @@ impl<'a> Worker<'a> {
     }
 
     /// # Safety
-    /// As [`Product::run`]; these rows and columns are no other worker's.
+    /// As [`Product::run`]; no other worker has these rows and columns.
     #[inline(never)]
     unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
         // SAFETY: the caller promises what [`Product::run`] asks for.

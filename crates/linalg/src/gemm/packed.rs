@@ -1,4 +1,4 @@
-//! The loops over blocks, panels and tiles.
+//! The loops over blocks, panels and tiles of a product with packed operands.
 
 use super::geometry::{chunks, fill_offsets};
 use super::packing::Panel;
@@ -9,10 +9,10 @@ use crate::microkernels::store::Stored;
 use crate::thread_pool::is_stopped;
 use core::ops::Range;
 
-/// The largest tile in bytes.
+/// The maximum size of a tile, in bytes.
 const TILE_BYTES: usize = 14 * 32 * 8;
 
-/// Rows and columns whose sums are kept together.
+/// The rows and columns whose sums are stored together.
 struct Block {
     rows: Range<usize>,
     columns: Range<usize>,
@@ -27,13 +27,12 @@ struct Tile<'a> {
     column_offsets: Option<&'a [isize]>,
     first_column: isize,
     units: usize,
-    /// Which block of the depth.
+    /// The number of the depth block.
     depth: usize,
 }
 
 impl Worker<'_> {
-    /// Packs a block of the left operand over all of the depth, and right panels as
-    /// they are used.
+    /// Packs a block of the left operand over the whole depth, and right panels as they are used.
     ///
     /// # Safety
     /// As [`Self::matrix`].
@@ -75,8 +74,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Packs right panels over all of the depth, and uses blocks of the left operand
-    /// on all of them.
+    /// Packs right panels over the whole depth, and multiplies blocks of the left operand by all of
+    /// them.
     ///
     /// # Safety
     /// As [`Self::matrix`].
@@ -90,7 +89,7 @@ impl Worker<'_> {
                     unsafe { self.pack_right(&chunk, &units, units.start) };
                 }
             }
-            // Equal blocks: a small last one would read all panels for little.
+            // Equal blocks: a small last block would read all panels for little work.
             for rows in self.row_pieces(rows, self.blocks.rows) {
                 let block = Block {
                     rows: rows.clone(),
@@ -109,8 +108,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Packs a block of the left operand over some blocks of the depth, and uses it
-    /// on all panels: what is added to the result is still near.
+    /// Packs a block of the left operand over some depth blocks, and multiplies it by all panels:
+    /// the sums to add to are still in the cache.
     ///
     /// # Safety
     /// As [`Self::matrix`]; the right panels are packed.
@@ -135,7 +134,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Computes a block's tiles in the columns of a right panel.
+    /// Computes a block's tiles in the columns of one right panel.
     ///
     /// # Safety
     /// As [`Self::matrix`]; the panels are packed.
@@ -181,7 +180,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Computes one tile over a block of the depth.
+    /// Computes one tile over one depth block.
     ///
     /// # Safety
     /// As [`Self::row_tiles`].
@@ -194,7 +193,7 @@ impl Worker<'_> {
         let out = self.product.place(self.arrays.out, 2, tile.first_column);
         let compute = |target: &Target| {
             let (rows, units) = (tile.rows.len(), tile.units);
-            // SAFETY: the panels hold so many groups, and the target has room.
+            // SAFETY: the panels have this many groups, and the target has room.
             unsafe {
                 (table.tile.function)(
                     rows,

@@ -1,4 +1,4 @@
-//! Packing: which runs of an operand a panel is made of, and where it goes.
+//! Packing of operands into panels: the elements of each panel, and its address.
 
 use super::geometry::{Axis, TOGETHER, chunks, fill_offsets, offsets_at, pieces};
 use super::{Side, Worker};
@@ -6,20 +6,20 @@ use crate::list::List;
 use crate::microkernels::pack::{Lanes, MAX_LANES, Run, turn};
 use core::ops::Range;
 
-/// Units of the depth that are packed of one panel before the next.
+/// Units of the depth that are packed for one panel before the next panel.
 const STRETCH: usize = 16;
 
-/// Where a packed panel is, and its groups' distance in units.
+/// A packed panel's address, and the distance of its groups in units.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
     pub(super) start: *const u8,
     pub(super) stride: usize,
 }
 
-/// The most panels that are packed together: none is narrower than four columns.
+/// The maximum number of panels that are packed together: none is narrower than four columns.
 const MAX_PANELS: usize = TOGETHER / 4;
 
-/// The columns of the right panels that were packed last, whose lanes are in the scratch memory.
+/// The columns of the right panels that were packed last; their lanes are in the scratch memory.
 #[derive(Default)]
 pub(super) struct LastLanes {
     columns: Range<usize>,
@@ -27,8 +27,7 @@ pub(super) struct LastLanes {
 }
 
 impl Worker<'_> {
-    /// Where the left panels of a block begin for a block of the depth that `before`
-    /// units were packed before.
+    /// The start of a block's left panels for a depth block; `before` units are packed before it.
     pub(super) fn left_panel(
         &self,
         block: &Range<usize>,
@@ -43,7 +42,7 @@ impl Worker<'_> {
         kept.unwrap_or_else(packed)
     }
 
-    /// Rows in parts of at most so many: equal ones, but where tiles were packed before.
+    /// Rows in parts of at most `most`: equal ones, except where tiles are prepacked.
     pub(super) fn row_pieces(
         &self,
         rows: &Range<usize>,
@@ -52,8 +51,8 @@ impl Worker<'_> {
         pieces(rows, size, !self.keeps(Side::Left))
     }
 
-    /// Packs the right panels of a chunk for a block of the depth. They begin after
-    /// those of `before` units.
+    /// Packs the right panels of a chunk of columns for a depth block, after those of `before`
+    /// units.
     ///
     /// # Safety
     /// As [`Self::matrix`]; there is room for them.
@@ -64,7 +63,7 @@ impl Worker<'_> {
         before: usize,
     ) {
         let width = self.table.tile.width();
-        // A right operand whose columns are neighbours is read along its rows.
+        // A right operand with adjacent columns is read along its rows.
         let by_rows = self.product.axes.columns.last().is_some_and(|a| a.rhs == 1);
         let stretch = if by_rows { STRETCH } else { units.len() };
         for together in chunks(chunk, TOGETHER) {
@@ -83,7 +82,7 @@ impl Worker<'_> {
                     panels,
                 };
             }
-            // SAFETY: so many were written there, now or when these columns were packed last.
+            // SAFETY: this many were written there, now or when these columns were packed last.
             let lanes = unsafe { core::slice::from_raw_parts(lanes, self.last_lanes.panels) };
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
@@ -103,8 +102,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Where a right panel of a chunk is for a block of the depth that `before` units
-    /// were packed before.
+    /// The start of a chunk's right panel for a depth block; `before` units are packed before it.
     pub(super) fn right_panel(
         &self,
         chunk: &Range<usize>,
@@ -124,12 +122,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Columns rounded up to whole vectors.
+    /// The number of columns, rounded up to whole vectors.
     pub(super) fn panel_width(&self, columns: usize) -> usize {
         columns.next_multiple_of(self.table.tile.lanes)
     }
 
-    /// The offsets of rows or columns of an operand.
+    /// The offsets of an operand's rows or columns.
     pub(super) fn lanes(&self, side: Side, range: &Range<usize>) -> Lanes {
         let axes = &self.product.axes;
         let (axes, pick): (_, fn(&Axis) -> isize) = match side {
@@ -178,8 +176,8 @@ impl Worker<'_> {
                 let before =
                     (some.start - rows.start) * units.len() + (stretch.start - units.start);
                 let target = target.cast::<i32>().wrapping_add(before);
-                // SAFETY: the caller promises what [`Self::pack_left`] asks for; there are so many
-                // groups and rows of units.
+                // SAFETY: the caller promises what [`Self::pack_left`] asks for; this many groups
+                // and rows of units exist.
                 unsafe {
                     let start = groups.as_mut_ptr().cast();
                     self.inexact |= self.pack(Side::Left, &lanes, &stretch, start, some.len());
@@ -189,7 +187,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Packs a panel run by run; gives whether a unit was not suitable for the table.
+    /// Packs a panel run by run; returns whether a unit was unsuitable for the table.
     ///
     /// # Safety
     /// As [`Self::matrix`]; there is room at the target.

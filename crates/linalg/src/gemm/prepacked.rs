@@ -1,10 +1,10 @@
 //! Operands that are packed once for many runs.
 //!
-//! An operand that is the same in every run (weights) is packed over all of the depth and
-//! all of its lanes. The packed form is a head of one line, whose first byte says whether a
-//! unit is not suitable for the table's arithmetic; then for each index of the batch the
-//! blocks of the depth, each with all panels. Panels do not depend on how a run is split:
-//! parts end where panels do.
+//! An operand that is the same in every run (weights) is packed over all of the depth and all of
+//! its lanes. The packed form has a header of one cache line, whose first byte says whether a unit
+//! is unsuitable for the table's arithmetic; then, for each index of the batch, the blocks of the
+//! depth, each with all panels. Panels do not depend on how a run is split between threads: parts
+//! end at panels' ends.
 
 use super::blocks::Blocks;
 use super::packing::LastLanes;
@@ -15,12 +15,12 @@ use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
 use crate::microkernels::strided_tile::StridedKernel;
 use core::ops::Range;
 
-/// Bytes before the panels.
+/// Bytes of the header before the panels.
 const HEAD: usize = 64;
-/// The fewest rows for which bf16 that could be read where they lie are packed: fewer are
-/// multiplied as fast as memory gives the operand.
+/// The minimum number of rows for which bf16 operands are packed although they could be read in
+/// place: with fewer, multiplication keeps up with memory.
 const MIN_ROWS: usize = 2;
-/// The fewest columns for it: a vector.
+/// The minimum number of columns for this: one vector.
 const MIN_COLUMNS: usize = 16;
 
 /// An operand that is the same in every run.
@@ -30,7 +30,7 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// The operand, by number, of a product whose operands may have changed places.
+    /// The operand with this number, in a product whose operands may be swapped.
     pub(super) fn new(operand: usize, swapped: bool) -> Self {
         let side = match (operand == 0) == swapped {
             true => Side::Right,
@@ -39,7 +39,7 @@ impl Fixed {
         Self { side }
     }
 
-    /// The same after the operands change places.
+    /// The same operand after the operands are swapped.
     pub(super) fn swapped(self) -> Self {
         let side = match self.side {
             Side::Left => Side::Right,
@@ -48,8 +48,8 @@ impl Fixed {
         Self { side }
     }
 
-    /// Whether operands should change places, so that this one is on the right: columns
-    /// fill vectors, rows need not be many. What is read where it lies stays.
+    /// Whether operands should be swapped, so that this one is on the right: columns must fill
+    /// vectors, whereas rows may be few. An operand that is read in place stays where it is.
     pub(super) fn is_better_right(self, isa: CpuFeatures, types: Types, axes: &Axes) -> bool {
         let sizes = Sizes::new(axes);
         let Some(&arithmetic) = arithmetics(types).first() else {
@@ -65,9 +65,9 @@ impl Fixed {
             && sizes.rows > sizes.columns
     }
 
-    /// Whether few rows should be multiplied by panels of this operand, rather than by the
-    /// operand as it lies: pairs of bf16 take half as long as each bf16 made an f32. Other
-    /// floats gain nothing.
+    /// Whether few rows should be multiplied by packed panels of this operand rather than by the
+    /// operand in place: products of bf16 pairs take half as long as products that widen each bf16
+    /// to f32. Other floats gain nothing.
     pub(super) fn is_worth_packing(self, arithmetic: Arithmetic, sizes: Sizes) -> bool {
         let suits = sizes.rows >= MIN_ROWS && sizes.columns >= MIN_COLUMNS;
         suits && self.side == Side::Right && arithmetic == Arithmetic::Bf16Pairs
@@ -78,7 +78,7 @@ impl Fixed {
         let packs = match (in_place, self.side) {
             (None, _) => true,
             (Some(in_place), Side::Right) => !in_place.reads_right(),
-            // Some rows at a time, little beside multiplying.
+            // Packed some rows at a time, which costs little compared with multiplying.
             (Some(_), Side::Left) => false,
         };
         packs.then_some(self.side)
@@ -86,7 +86,8 @@ impl Fixed {
 }
 
 #[cfg(feature = "std")]
-/// What decides how an operand is packed: operands of one layout are packed alike.
+/// Everything that determines the packed form of an operand: operands with equal layouts are packed
+/// alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedLayout {
     side: Side,
@@ -99,24 +100,24 @@ pub struct PackedLayout {
     depth: Vec<(usize, isize)>,
 }
 
-/// The packed operand of one index of the batch.
+/// The packed operand for one index of the batch.
 #[derive(Clone, Copy)]
 pub(super) struct KeptMatrix {
     pub(super) side: Side,
     pub(super) start: *mut u8,
 }
 
-/// Whether a packed operand has units that are not suitable for its arithmetic.
+/// Whether a packed operand has units that are unsuitable for its arithmetic.
 ///
 /// # Safety
-/// It leads to what [`Product::keep`] has made.
+/// `kept` points to the output of [`Product::keep`].
 pub(super) unsafe fn is_inexact(kept: *const u8) -> bool {
-    // SAFETY: the caller promises: it leads to what [`Product::keep`] has made.
+    // SAFETY: the caller promises that `kept` points to the output of [`Product::keep`].
     unsafe { *kept != 0 }
 }
 
 impl Product {
-    /// The operand, by number, that is packed once, and the bytes of its packed form.
+    /// The number of the operand that is packed once, and the bytes of its packed form.
     pub fn kept_bytes(&self) -> Option<(usize, usize)> {
         let side = self.kept?;
         let operand = usize::from((side == Side::Right) != self.swapped);
@@ -124,12 +125,12 @@ impl Product {
         Some((operand, bytes.checked_add(HEAD)?))
     }
 
-    /// Whether runs read the operand that is packed once as well.
+    /// Whether runs also read the unpacked form of the operand that is packed once.
     pub fn needs_source(&self) -> bool {
         self.exact.is_some()
     }
 
-    /// How the operand that is packed once is packed.
+    /// The layout of the operand that is packed once.
     #[cfg(feature = "std")]
     pub fn kept_layout(&self) -> Option<PackedLayout> {
         let side = self.kept?;
@@ -155,14 +156,15 @@ impl Product {
     /// Packs the operand that is packed once.
     ///
     /// # Safety
-    /// `operand` leads to an array as [`Self::run`] is given it; `kept` has
-    /// [`Self::kept_bytes`], aligned to 64.
+    /// `operand` points to an array as in [`Self::run`]; `kept` has [`Self::kept_bytes`], aligned
+    /// to 64.
     #[cfg(feature = "std")]
     pub unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
         let mut scratch = vec![[0u64; 8]; self.packing_bytes() / 64 + 1];
         let scratch = scratch.as_mut_ptr().cast::<u8>();
         let scratch = scratch.wrapping_add(scratch.align_offset(64));
-        // SAFETY: the caller promises the operand and its packed form; the scratch memory was made for it.
+        // SAFETY: the caller promises the operand and its packed form; the scratch memory was
+        // allocated for it.
         unsafe { self.keep_in(operand, kept, scratch) };
     }
 
@@ -171,7 +173,7 @@ impl Product {
         Blocks::new(self, &self.table, s.rows, s.columns).packing_all(&self.table)
     }
 
-    /// Bytes of scratch memory that packing takes.
+    /// Bytes of scratch memory that packing needs.
     pub fn packing_bytes(&self) -> usize {
         self.packing_blocks().bytes()
     }
@@ -179,8 +181,8 @@ impl Product {
     /// Packs the operand that is packed once.
     ///
     /// # Safety
-    /// `operand` leads to an array as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`] and `scratch`
-    /// [`Self::packing_bytes`], aligned to 64.
+    /// `operand` points to an array as in [`Self::run`]; `kept` has [`Self::kept_bytes`] and
+    /// `scratch` [`Self::packing_bytes`], aligned to 64.
     pub unsafe fn keep_in(&self, operand: *const u8, kept: *mut u8, scratch: *mut u8) {
         let (Some(side), s) = (self.kept, self.sizes) else {
             return;
@@ -203,9 +205,9 @@ impl Product {
             worker.kept = Some(self.kept_matrix(kept, side, index));
             for depth in 0..blocks.depths {
                 let units = blocks.depth(depth);
-                // SAFETY: the caller promises: `operand` leads to an array as [`Self::run`] is
-                // given it; `kept` has [`Self::kept_bytes`], aligned to 64; the packed form has
-                // room for all panels.
+                // SAFETY: the caller promises that `operand` points to an array as in
+                // [`Self::run`], and that `kept` has [`Self::kept_bytes`], aligned to 64; the
+                // packed form has room for all panels.
                 unsafe {
                     match side {
                         Side::Left => {
@@ -217,17 +219,17 @@ impl Product {
                 }
             }
         }
-        // SAFETY: the head is there.
+        // SAFETY: the packed form begins with the header.
         unsafe { kept.write(u8::from(worker.inexact)) };
     }
 
-    /// The operand that was packed before, if this table runs from it.
+    /// The side that was prepacked, if this table runs from it.
     pub(super) fn kept_for(&self, table: &Table) -> Option<Side> {
         let own = table.arithmetic == self.table.arithmetic;
         self.kept.filter(|_| own)
     }
 
-    /// How many rows and columns stay together when a run is split: those of a panel.
+    /// The numbers of rows and columns that stay together when a run is divided: those of a panel.
     pub(super) fn part_units(&self) -> [usize; 2] {
         match self.kept {
             Some(Side::Left) => [self.table.tile.rows, 1],
@@ -236,7 +238,7 @@ impl Product {
         }
     }
 
-    /// Where the packed operand of an index of the batch begins.
+    /// The packed operand for an index of the batch.
     pub(super) fn kept_matrix(&self, kept: *mut u8, side: Side, index: usize) -> KeptMatrix {
         let before = HEAD + index * self.kept_matrix_bytes(side);
         KeptMatrix {
@@ -252,15 +254,14 @@ impl Product {
             Side::Right => s.columns.next_multiple_of(self.table.tile.width()),
         };
         let blocks = Blocks::new(self, &self.table, s.rows, s.columns);
-        // Vectors are stored whole; what is too much lies behind.
+        // Vectors are stored whole; the excess needs room after the end.
         let bytes = lanes * blocks.units * blocks.unit_bytes;
         (bytes + HEAD).next_multiple_of(64)
     }
 }
 
 impl Worker<'_> {
-    /// Where the panels of an operand that was packed before are, from those of `first`, a
-    /// row or a column, on.
+    /// The panels of a prepacked operand, starting with that of row or column `first`.
     pub(super) fn kept_panels(
         &self,
         side: Side,

@@ -1,4 +1,4 @@
-//! Products of a few rows, whose right operand is read once and not packed.
+//! Products with few rows, whose right operand is read once and not packed.
 
 use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, element_count, fill_offsets, tiles};
@@ -13,31 +13,31 @@ use crate::microkernels::{CpuFeatures, VectorWidth};
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-/// The most rows of a product that is computed along the rows of its right operand.
+/// The maximum number of rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
-/// The most of them where the vectors are the compiler's.
+/// The same limit where the compiler vectorises.
 const ALONG_ROWS_NARROW: usize = 2;
-/// The least depth for it: one vector.
+/// The minimum depth for it: one vector.
 const ALONG_DEPTH: usize = 16;
 
-/// Bytes of a right operand that are not in a cache from one run to the next.
+/// The size in bytes from which on a right operand does not stay in a cache between runs.
 const FAR_BYTES: usize = 16 << 20;
-/// Bytes of a right operand that are not in the second-level cache.
+/// The size in bytes from which on a right operand does not fit the second-level cache.
 const MIDDLE_BYTES: usize = 1 << 20;
-/// Columns of a panel: narrower matrices are read from beginning to end by panels, too.
+/// Columns of a panel. A matrix with fewer columns is read sequentially by panels, too.
 const PANEL: usize = 256;
-/// Ways of a first-level cache of 32 KiB: with 48 KiB of twelve (a Zen 5), panels read what is
-/// not far as fast as it can be read.
+/// The associativity of a first-level cache of 32 KiB. With 48 KiB and 12 ways (Zen 5), panels read
+/// operands in nearby caches at full speed.
 const FEW_WAYS: usize = 8;
 
-/// Bytes of the right operand of a product.
+/// Bytes of a product's right operand.
 fn matrix_bytes(element: usize, sizes: Sizes) -> usize {
     let numbers = sizes.depth.saturating_mul(sizes.columns);
     numbers.saturating_mul(element)
 }
 
-/// The function for a product of one row whose right operand is large, and contiguous along
-/// its columns as the result is.
+/// The function for a product with one row and a large right operand, whose columns are contiguous
+/// in the right operand and in the result.
 #[inline(always)]
 pub(super) fn long_rows(
     isa: CpuFeatures,
@@ -56,40 +56,40 @@ pub(super) fn long_rows(
     suits.then(|| long_rows_function(isa, types)).flatten()
 }
 
-/// Whether each column of a product of one row is better multiplied alone, so that the right
-/// operand is read from beginning to end, than beside others.
+/// Whether a product with one row should multiply each column alone, reading the right operand
+/// sequentially, rather than several columns side by side.
 #[inline(always)]
 pub(super) fn sequential(isa: CpuFeatures, types: Types, sizes: Sizes) -> bool {
     let element = types[1].storage_bytes();
-    // To widen 16-bit floats takes longer than to read them from the third-level cache.
+    // Widening 16-bit floats takes longer than reading them from the third-level cache.
     let from = match element {
         2 => FAR_BYTES,
         _ => MIDDLE_BYTES,
     };
     sizes.rows == 1
-        // The left row has to stay in the first-level cache while as many bytes pass.
+        // The left row must stay in the first-level cache while this many bytes stream through.
         && (16 * ALONG_DEPTH..=4 * NEAR / element.max(4)).contains(&sizes.depth)
         && matrix_bytes(element, sizes) > from
         && isa.first_level_ways() <= FEW_WAYS
 }
 
-/// In what order so many columns of a matrix of `f32` of so many bytes are read, whose rows are
-/// so many numbers apart.
+/// The order in which to read a matrix of `f32`, given its size in bytes, its columns and the
+/// stride of its rows.
 fn order(bytes: usize, columns: usize, stride: isize) -> Order {
     let whole = columns as isize == stride && columns <= NEAR;
     match stride.unsigned_abs() {
         _ if bytes > FAR_BYTES => Order::Eight,
-        // Sums that lie across two lines, as those of every other row here, are little beside
-        // reading; of all rows they are not.
+        // If every other row's sums cross a cache line, this costs little compared with reading; if
+        // all rows' do, it costs too much.
         stride if whole && stride.is_multiple_of(8) => Order::Sequential,
-        // More rows would have the same place in the first-level cache.
+        // More rows would map to the same sets of the first-level cache.
         stride if stride.is_multiple_of(512) => Order::Pages,
         _ => Order::Sixteen,
     }
 }
 
-/// The function for a product of few rows whose right operand is contiguous along
-/// the depth: packing it would cost more than multiplying.
+/// The function for a product with few rows whose right operand is contiguous along the depth:
+/// packing it would cost more than multiplying.
 #[inline(always)]
 pub(super) fn dots(
     isa: CpuFeatures,
@@ -110,8 +110,8 @@ pub(super) fn dots(
     if !possible || depth.rhs != 1 || depth.size < ALONG_DEPTH {
         return None;
     }
-    // Packing takes so many times 1.5 ps for an element. Along the rows, adding the
-    // lanes of a sum takes 1.2 ns, and multiplying 1.5 ps more than in a tile.
+    // Packing takes this many times 1.5 ps for an element. Along rows, adding a sum's lanes takes
+    // 1.2 ns, and multiplying 1.5 ps more than in a tile.
     let packing = match arithmetic {
         Arithmetic::Bf16Pairs => 33,
         _ => 133,
@@ -125,22 +125,22 @@ pub(super) fn dots(
     }
 }
 
-/// Whether a product has so few columns that it is better computed as one of few rows:
-/// along the rows of the left operand, which are contiguous along the depth.
+/// Whether a product has so few columns that it is faster as one with few rows: along the rows of
+/// the left operand, which are contiguous along the depth.
 #[inline(always)]
 pub(super) fn few_columns(axes: &Axes) -> bool {
     let (rows, columns) = (element_count(&axes.rows), element_count(&axes.columns));
     let &[depth] = &axes.depth[..] else {
         return false;
     };
-    // A vector of columns takes one step for each element of the depth; along rows, each
-    // column takes one for 16, and adds the lanes of its sum.
+    // A vector of columns takes one step for each depth element. Along rows, each column takes one
+    // step for 16 elements, and adds the lanes of its sum.
     let faster = columns * (depth.size + 154) < 16 * depth.size;
     faster && depth.lhs == 1 && rows > columns && columns > 0
 }
 
 impl Worker<'_> {
-    /// Computes a product of one row along the rows of a large right operand.
+    /// Computes a product with one row, along the rows of a large right operand.
     ///
     /// # Safety
     /// As [`Self::matrix`]; the function is the product's.
@@ -160,12 +160,12 @@ impl Worker<'_> {
             add: self.product.adds,
             order: order(bytes, columns.len(), depth.rhs),
         };
-        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are neighbours in the
-        // matrix and the result.
+        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are adjacent in the
+        // matrix and in the result.
         unsafe { function(&product) };
     }
 
-    /// Computes a product of few rows along those of the right operand.
+    /// Computes a product with few rows, along the rows of the right operand.
     ///
     /// # Safety
     /// As [`Self::matrix`]; the function is the product's.
@@ -207,7 +207,7 @@ impl Worker<'_> {
             let (rhs, out) = (&mut rhs[..chunk.len()], &mut out[..chunk.len()]);
             fill_offsets(&axes.columns, chunk.start, |a| a.rhs, rhs);
             fill_offsets(&axes.columns, chunk.start, |a| a.out, out);
-            // All rows are used while a few columns are near.
+            // All rows are multiplied by a few columns while these are in the cache.
             let together = if rows.len() > MAX_ROWS {
                 COLUMNS
             } else {

@@ -1,21 +1,20 @@
-//! Whether it matters that a product took subnormal numbers for zero.
+//! Decides whether a product that flushed subnormal numbers to zero must be recomputed.
 //!
-//! The instruction that multiplies pairs of bf16 takes subnormal operands for zero and makes
-//! zero of subnormal sums. Of an element of the result at most
-//! `depth * 2^-126 * (max |lhs| + max |rhs| + 1)` is lost so. Where all of them are larger than
-//! that by far, as where one factor is the tail of an activation, nothing has to be computed
-//! again.
+//! The instruction that multiplies pairs of bf16 treats subnormal operands as zero and flushes
+//! subnormal sums to zero. The error of an element of the result is at most
+//! `depth * 2^-126 * (max |lhs| + max |rhs| + 1)`. If all elements are much larger than that, as is
+//! usual when the subnormal numbers are the tail of an activation, nothing has to be recomputed.
 
 use super::MAX_AXES;
 use super::{Arrays, Product};
 use crate::list::List;
 use tegula_ir::ElementType;
 
-/// What is lost of an element counts from this part of it on: a hundredth of the rounding of a
-/// sum in f32.
+/// The relative error of an element from which on a loss counts: a hundredth of the rounding error
+/// of an f32 sum.
 const PART: f64 = 1.0 / (1u64 << 31) as f64;
 
-/// Sizes and strides of an array's elements, the largest strides first.
+/// Sizes and strides of an array, largest strides first.
 type Dims = List<(usize, isize), { 3 * MAX_AXES }>;
 
 fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
@@ -26,7 +25,7 @@ fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
     dims
 }
 
-/// Elements whose magnitudes are compared as integers of their size, many at once.
+/// Element types whose magnitudes are compared as integers of the same width, many at once.
 trait Element: Copy {
     type Magnitude: Copy + Ord;
     fn magnitude(self) -> Self::Magnitude;
@@ -62,25 +61,25 @@ impl Element for u32 {
 /// The smallest or the largest magnitude of all elements.
 ///
 /// # Safety
-/// The elements are there.
+/// The elements can be read.
 unsafe fn extreme<T: Element>(
     start: *const T,
     dims: &[(usize, isize)],
     of_two: impl Fn(T::Magnitude, T::Magnitude) -> T::Magnitude + Copy,
 ) -> T::Magnitude {
     let at = |i: usize, stride: isize| start.wrapping_offset(i as isize * stride);
-    // SAFETY: the caller promises: the elements are there.
+    // SAFETY: the caller promises that the elements can be read.
     let here = |place: *const T| unsafe { place.read() }.magnitude();
     match *dims {
         [] => here(start),
         [(size, 1)] => {
-            // SAFETY: the caller promises that the elements are there; : neighbours.
+            // SAFETY: the caller promises that the elements can be read; these are adjacent.
             let elements = unsafe { core::slice::from_raw_parts(start, size) };
             (elements.iter()).fold(here(start), |m, element| of_two(m, element.magnitude()))
         }
         [(size, stride)] => (1..size).fold(here(start), |m, i| of_two(m, here(at(i, stride)))),
         [(size, stride), ref inner @ ..] => {
-            // SAFETY: the caller promises: the elements are there.
+            // SAFETY: the caller promises that the elements can be read.
             let of = |i| unsafe { extreme(at(i, stride), inner, of_two) };
             (1..size).fold(of(0), |m, i| of_two(m, of(i)))
         }
@@ -88,8 +87,8 @@ unsafe fn extreme<T: Element>(
 }
 
 impl Product {
-    /// Whether some element may differ by more than its rounding from what it would be without
-    /// subnormal numbers taken for zero.
+    /// Whether flushing subnormal numbers to zero may have changed some element by more than its
+    /// rounding error.
     ///
     /// # Safety
     /// As [`Self::run`], which has left the result.
@@ -130,7 +129,7 @@ impl Product {
             u16::number(unsafe { extreme(start, &dims, i16::max) })
         });
         let lost = self.sizes.depth as f64 * f64::from(f32::MIN_POSITIVE) * (lhs + rhs + 1.0);
-        // Of infinities and NaN nothing is known.
+        // Infinities and NaN allow no bound.
         !(lost <= smallest * PART && smallest.is_finite())
     }
 }

@@ -1,32 +1,35 @@
-//! Subnormal numbers count as zeros while a product is computed.
+//! Flushes subnormal numbers to zero while a product is computed.
 //!
-//! Cores of Intel take some 150 cycles for a multiplication that meets a subnormal number, which 16 others
-//! wait for: the state of a recurrent network whose gates are shut, or weights that decay, made products
-//! 20 times slower. XLA:CPU computes whole programs so; here only products do, whose sums lose nothing
-//! that counts unless a subnormal number meets one of the largest.
+//! Intel's cores take about 150 cycles for a multiplication with a subnormal operand, and the other
+//! 15 lanes of the vector wait: the state of a recurrent network whose gates are shut, or decaying
+//! weights, made products 20 times slower. XLA:CPU runs whole programs in this mode. Here only
+//! products use it: their sums lose nothing significant unless a subnormal number is multiplied by
+//! one of the largest numbers.
 
-/// Multiplications from which on a product is computed so. To change the mode twice takes as long as some
-/// hundred of them in vectors.
+/// The number of multiplications from which on the mode is switched: two switches take as long as a
+/// few hundred multiplications in vectors.
 const WORTH: f64 = 4096.0;
 
-/// Until it is dropped, arithmetic of this thread takes zeros for subnormal numbers and gives zeros in
-/// their place. On other architectures than x86-64, whose cores do not mind them, nothing changes.
+/// A guard: until it is dropped, this thread's arithmetic treats subnormal operands as zeros and
+/// flushes subnormal results to zero. It has no effect on architectures other than x86-64, whose
+/// cores are not slowed down by subnormal numbers.
 pub(super) struct SubnormalsAsZeros {
     #[cfg(target_arch = "x86_64")]
     before: u32,
 }
 
 impl SubnormalsAsZeros {
-    /// For a product of so many multiplications and of numbers of so many bytes; `None` if it is too small
-    /// for that, or of 16 bits: their subnormal numbers count ([`super::subnormals`]), and those of `f16` are
-    /// none any more when they are multiplied.
+    /// The guard for a product with this many multiplications and elements of this many bytes.
+    /// `None` if the product is too small, or if elements have 16 bits: their subnormal numbers
+    /// matter ([`super::subnormals`]), and those of `f16` are normal after conversion for
+    /// multiplication.
     pub(super) fn for_work(multiplications: f64, bytes: usize) -> Option<Self> {
         (multiplications >= WORTH && bytes > 2).then(Self::enter)
     }
 
     #[cfg(target_arch = "x86_64")]
     fn enter() -> Self {
-        /// Results (bit 15) and operands (bit 6).
+        /// Flush results to zero (bit 15), denormals are zeros (bit 6).
         const ZEROS: u32 = 1 << 15 | 1 << 6;
         let mut before = 0u32;
         // SAFETY: the instruction writes these four bytes.
@@ -53,8 +56,8 @@ impl Drop for SubnormalsAsZeros {
 /// Sets the register that controls arithmetic of floats.
 #[cfg(target_arch = "x86_64")]
 fn control(word: u32) {
-    // SAFETY: the instruction reads these four bytes: what the register held, perhaps with two bits that
-    // every CPU of x86-64 has.
+    // SAFETY: the instruction reads these four bytes: the register's old value, possibly with two
+    // bits set that every x86-64 CPU has.
     unsafe {
         core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
     }

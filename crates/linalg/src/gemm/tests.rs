@@ -13,7 +13,7 @@ thread_local! {
     static CALLED: RefCell<Vec<TileForm>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes down which tile is called.
+/// Records the call of a tile.
 pub(super) fn called(rows: usize, vectors: usize, fetch: &Fetch) {
     let form = match fetch {
         Fetch::Nothing => strided_tile::NOTHING,
@@ -32,20 +32,20 @@ pub(super) fn called(rows: usize, vectors: usize, fetch: &Fetch) {
     });
 }
 
-/// What products are computed with: what CPUs have, and matrices, emulated where need be.
+/// The CPUs whose instructions are tested; matrix registers are emulated where necessary.
 fn isas() -> Vec<CpuFeatures> {
     let cpus = [
         IsaLevel::Native,
         IsaLevel::X86V4,
         IsaLevel::X86V3,
         IsaLevel::X86V2,
-        // Elsewhere by their model.
+        // Emulated by their model on other machines.
         IsaLevel::ArmV8,
         IsaLevel::ArmV8_4,
         IsaLevel::ArmV8_6,
     ];
     let mut isas: Vec<CpuFeatures> = cpus.map(CpuFeatures::up_to).to_vec();
-    // Dot products of bf16 also where they are slow.
+    // Dot products of bf16 are also tested where they are slow.
     let every = CpuFeatures::every();
     if !isas.contains(&every) {
         isas.push(every);
@@ -54,7 +54,7 @@ fn isas() -> Vec<CpuFeatures> {
     isas
 }
 
-/// This CPU with tiles, where they can be emulated.
+/// This CPU with AMX, where that can be emulated.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn emulated_amx() -> Option<CpuFeatures> {
     let native = CpuFeatures::every();
@@ -65,7 +65,7 @@ fn emulated_amx() -> Option<CpuFeatures> {
     })
 }
 
-/// They are x86-64's.
+/// AMX exists only on x86-64.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 fn emulated_amx() -> Option<CpuFeatures> {
     None
@@ -76,8 +76,8 @@ type Transposed = [bool; 2];
 
 const FORMS: [Transposed; 4] = [[false, false], [false, true], [true, false], [true, true]];
 
-/// Where rows of the left operand, columns of the right one and the depth of both
-/// are: `lhs` of `[m, k]` or `[k, m]`, `rhs` of `[k, n]` or `[n, k]`.
+/// The strides of the left operand's rows, the right operand's columns and the depth in both: `lhs`
+/// is `[m, k]` or `[k, m]`, `rhs` `[k, n]` or `[n, k]`.
 fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] {
     let of = |transposed, [outer, inner]: [usize; 2]| match transposed {
         false => [inner, 1],
@@ -86,7 +86,7 @@ fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] 
     [of(left, [m, k]), of(!right, [n, k])]
 }
 
-/// A dimension by its size and its strides.
+/// A dimension with its size and strides.
 fn axis(size: usize, lhs: usize, rhs: usize, out: usize) -> Axis {
     Axis {
         size,
@@ -96,7 +96,7 @@ fn axis(size: usize, lhs: usize, rhs: usize, out: usize) -> Axis {
     }
 }
 
-/// `lhs` times `rhs`, of f32.
+/// The f32 product `lhs * rhs`.
 fn product(
     isa: CpuFeatures,
     shape: [usize; 3],
@@ -121,8 +121,8 @@ fn product_of<L, R>(
     result_of(isa, types, shape, transposed, operands, threads)
 }
 
-/// The product of types that say how the numbers of the operands and the result are stored:
-/// the same whichever operand was packed before.
+/// The product for types that determine how the numbers of operands and result are stored; checks
+/// that prepacking either operand does not change it.
 fn result_of<L, R, T: Copy + Default + PartialOrd>(
     isa: CpuFeatures,
     types: Types,
@@ -141,15 +141,15 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
     };
     let pool = ThreadPool::new(threads);
     let operands = [lhs.as_ptr().cast::<u8>(), rhs.as_ptr().cast::<u8>()];
-    // With no operand packed before, the left one, and the right one.
+    // Without prepacking, with the left operand prepacked, and with the right one.
     let results = [None, Some(0), Some(1)].map(|fixed| {
         let product = Product::new(isa, types, axes.clone(), fixed);
         let product = product.expect("there is one of these types");
         let mut out = vec![T::default(); m * n];
         let mut scratch = Aligned::new(product.scratch_bytes(threads));
         let (mut kept, mut operands) = (Aligned::new(0), operands);
-        // SAFETY: the arrays have the sizes that the axes say, and the scratch memory and
-        // the packed operand what was asked for.
+        // SAFETY: the arrays have the sizes of the axes; the scratch memory and the packed operand
+        // have the requested sizes.
         unsafe {
             if let Some((operand, bytes)) = product.kept_bytes() {
                 assert_eq!(Some(operand), fixed);
@@ -183,12 +183,12 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
     result
 }
 
-/// Whether both are one number, or none.
+/// Whether both are the same number, or both are NaN.
 fn is_same<T: PartialOrd>(a: &T, b: &T) -> bool {
     a == b || a.partial_cmp(b).is_none()
 }
 
-/// Memory aligned to 64 bytes, with a mark behind it.
+/// Memory aligned to 64 bytes, with a guard pattern after its end.
 struct Aligned {
     words: Vec<u64>,
     bytes: usize,
@@ -209,7 +209,7 @@ impl Aligned {
 
     fn is_whole(&mut self) -> bool {
         let end = self.start().wrapping_add(self.bytes);
-        // SAFETY: a line and more lies behind.
+        // SAFETY: more than a cache line follows.
         unsafe { core::slice::from_raw_parts(end, 64) }
             .iter()
             .all(|&b| b == Self::MARK)
@@ -252,7 +252,7 @@ fn every_blocking_gives_the_sum() {
         [16, 1024, 300],
         [40, 1100, 300],
         [100, 1024, 260],
-        // Flatter blocks, so that the right operand passes once.
+        // Flatter blocks, so that the right operand is read once.
         [200, 1024, 130],
         [100, 3, 130],
     ];
@@ -289,7 +289,7 @@ fn a_large_right_operand_of_many_rows_is_packed() {
     }
 }
 
-/// Rows of a slice: after some of them, the left operand skips one.
+/// The rows of a slice: the left operand skips a row after every few.
 #[test]
 fn rows_may_be_at_several_distances() {
     let pool = ThreadPool::new(1);
@@ -308,7 +308,7 @@ fn rows_may_be_at_several_distances() {
         for isa in isas() {
             let product = Product::new(isa, [ElementType::F32; 3], axes.clone(), None);
             let product = product.expect("of f32");
-            // To pack the pixels of a convolution takes as long as to multiply them.
+            // Packing the pixels of a convolution takes as long as multiplying them.
             let reads_left = product.in_place.as_ref().is_none_or(InPlace::reads_left);
             let has_tiles = StridedKernel::new(isa, Arithmetic::F32, m).is_some();
             assert!(
@@ -318,8 +318,8 @@ fn rows_may_be_at_several_distances() {
             let mut out = vec![0f32; m * n];
             let mut scratch = Aligned::new(product.scratch_bytes(1));
             let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
-            // SAFETY: the arrays have the sizes that the axes say, and the scratch memory what was
-            // asked for.
+            // SAFETY: the arrays have the sizes of the axes, and the scratch memory has the
+            // requested size.
             unsafe {
                 let out = out.as_mut_ptr().cast();
                 product.run(operands, core::ptr::null(), out, scratch.start(), &pool);
@@ -351,7 +351,7 @@ fn a_batch_is_products_one_after_the_other() {
             let matrices = lhs.chunks(left).zip(rhs.chunks(right));
             let expected = matrices.flat_map(|(lhs, rhs)| expected(shape, transposed, lhs, rhs));
             let expected: Vec<f32> = expected.collect();
-            // Rows or columns are neighbours in the result.
+            // Rows or columns are adjacent in the result.
             for [down_out, along_out] in [[n, 1], [1, m]] {
                 let axes = Axes {
                     batch: [axis(BATCH, left, right, m * n)].into(),
@@ -371,8 +371,8 @@ fn a_batch_is_products_one_after_the_other() {
                         let mut out = vec![1f32; BATCH * m * n];
                         let mut scratch = Aligned::new(product.scratch_bytes(1));
                         let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
-                        // SAFETY: the arrays have the sizes that the axes say, and the scratch
-                        // memory what was asked for.
+                        // SAFETY: the arrays have the sizes of the axes, and the scratch memory has
+                        // the requested size.
                         unsafe {
                             let out = out.as_mut_ptr().cast();
                             product.run(operands, core::ptr::null(), out, scratch.start(), &pool);
@@ -395,7 +395,7 @@ fn a_batch_is_products_one_after_the_other() {
     }
 }
 
-/// Sums are rounded to bf16 as they are where they are f32, also those that are no numbers.
+/// Sums are rounded to bf16 exactly as f32 results are, including NaN and infinities.
 #[test]
 fn a_result_of_bf16_is_the_nearest_of_one_of_f32() {
     let special = [f32::INFINITY, f32::NAN, -0.0];
@@ -472,7 +472,7 @@ fn halves_are_multiplied_as_they_are() {
     }
 }
 
-/// Bytes as they are multiplied: with a sign, or without.
+/// A byte as it is multiplied: signed or unsigned.
 fn byte(bits: u8, ty: ElementType) -> i32 {
     match ty {
         ElementType::S8 => i32::from(bits as i8),
@@ -482,7 +482,8 @@ fn byte(bits: u8, ty: ElementType) -> i32 {
 
 #[test]
 fn one_row_times_a_matrix_that_no_cache_holds() {
-    // Of f32 more than 1 MiB and 16 MiB: whole rows, pages of them, and many at once.
+    // Right operands of f32 above 1 MiB and 16 MiB: whole rows, pages of rows, and many rows at
+    // once.
     let shapes = [
         [1, 300, 1200],
         [1, 70, 4096],
@@ -520,7 +521,7 @@ fn bytes_are_multiplied_to_the_bit() {
         [100, 2100, 33],
     ] {
         let [m, k, n] = shape;
-        // All bytes, those at the ends of their range most.
+        // All byte values, with those at the ends of their range most frequent.
         let numbers = |count: usize, seed: usize| -> Vec<u8> {
             let mixed = |i: usize| (i * 7919 + seed).wrapping_mul(2_654_435_761) >> 13;
             (0..count)
@@ -551,7 +552,7 @@ fn bytes_are_multiplied_to_the_bit() {
     }
 }
 
-/// Of bf16: alone in their row, beside sums that they are lost in, and where one sum is zero.
+/// Subnormal bf16: alone in their row, next to sums that absorb them, and where one sum is zero.
 #[test]
 fn subnormal_factors_count() {
     let bf16 = |x: f32| (x.to_bits() >> 16) as u16;
@@ -585,7 +586,8 @@ fn subnormal_factors_count() {
     }
 }
 
-/// Of f32 on x86-64, unless a product is small; what comes behind a product computes with them as before.
+/// Large f32 products on x86-64 treat subnormal numbers as zeros, small ones do not; code after a
+/// product computes with subnormal numbers as before.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn subnormal_numbers_of_large_products_are_zeros() {
@@ -593,7 +595,7 @@ fn subnormal_numbers_of_large_products_are_zeros() {
     for (shape, want) in [([20, 40, 30], 0.0), ([2, 3, 4], 3.0 * 2f32.powi(-30))] {
         let [m, k, n] = shape;
         let (lhs, rhs) = (vec![subnormal; m * k], vec![large; k * n]);
-        // Those of AArch64 are models here, partly of the C library's functions.
+        // AArch64 is only a model here, which partly uses the C library's functions.
         let own = [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2];
         for isa in own.map(CpuFeatures::up_to) {
             let types = [ElementType::F32; 2];
@@ -649,7 +651,7 @@ fn small_products_are_sums_whatever_lies_where() {
         (3, 5, 6),
     ] {
         for batch in [5usize, 4000] {
-            // The left operand repeats, as columns beyond a few have it.
+            // The left operand repeats, as for groups of columns.
             let axes = |apart: bool| Axes {
                 batch: match apart {
                     true => [axis(batch, m * k, k * n, m * n)].into(),

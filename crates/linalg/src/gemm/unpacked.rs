@@ -1,12 +1,12 @@
-//! Products that read their operands where they lie.
+//! Products that read their operands in place.
 //!
-//! Rows of the left operand are read where they lie, at any distances from each other. The right operand
-//! is read in place if its columns are neighbours: the first tile of a panel copies it on the way, for the
-//! tiles below. Otherwise, or if it is large and would be read often, it is packed. A left operand whose
-//! strides make the cache forget it is packed as well, some rows at a time.
+//! Rows of the left operand are read in place, at any distances from each other. The right operand
+//! is read in place if its columns are adjacent: the first tile of a panel also copies it, for the
+//! tiles below. Otherwise, or if it is large and would be read often, it is packed. A left operand
+//! whose strides cause cache conflicts is packed too, some rows at a time.
 //!
-//! A right operand that would be turned as it is packed may change places with the left one, if
-//! to turn the result costs less: its tiles are turned in registers as they are stored.
+//! If packing would transpose the right operand, the operands may be swapped instead, if
+//! transposing the result costs less: its tiles are transposed in registers as they are stored.
 
 #[cfg(feature = "std")]
 mod tile_forms;
@@ -35,59 +35,59 @@ use tegula_ir::ElementType;
 
 /// Bytes of right panels that are packed together: they stay in the second-level cache.
 const PANELS_BYTES: usize = 1 << 19;
-/// How often a right operand of more than [`CACHED`] bytes may be read in place. If a product would read
-/// it more often, it packs the operand once instead. (That makes a product of 1000 rows, columns and units 1.2 times as
-/// fast on an Intel server, Cascade Lake, whose third-level cache has a fifth of the second one's bandwidth: median of
-/// 15, 27 November 2026.)
+/// The maximum number of passes over a right operand of more than [`CACHED`] bytes in place. A
+/// product that would make more passes packs the operand once instead. (This makes a product of
+/// 1000 rows, columns and units 1.2 times as fast on an Intel server, Cascade Lake, whose
+/// third-level cache has a fifth of the second one's bandwidth: median of 15, 27 November 2026.)
 const FEW_PASSES: usize = 2;
-/// The most pieces of a depth.
+/// The maximum number of stretches of a depth.
 const MAX_STRETCHES: usize = 4096;
-/// Bytes of a right operand that is taken to be in the second-level cache.
+/// The size, in bytes, up to which a right operand is assumed to be in the second-level cache.
 const CACHED: usize = 1 << 19;
-/// Elements so many bytes apart have the same place in the first-level cache.
+/// Addresses this many bytes apart map to the same set of the first-level cache.
 const ALIASED: usize = 4096;
-/// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
-/// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
-/// save half of multiplying.
+/// The maximum numbers of rows that are multiplied in f32 by 16-bit floats in place: packing takes
+/// 106 ps for an element, and reading it again for each tile a fraction of that. Products of bf16
+/// pairs halve the cost of multiplying.
 const HALVES_ROWS: usize = 4 * MAX_ROWS;
 const PAIRS_ROWS: usize = MAX_ROWS;
-/// The most rows of a tile whose rows have the same place in the first-level cache, which
-/// has eight to twelve such places; and how many rows pay for lower tiles.
+/// The maximum number of rows of a tile whose rows map to the same set of the first-level cache,
+/// which has 8 to 12 ways; and the number of rows from which on lower tiles pay.
 const ALIASED_ROWS: usize = 10;
 const MANY_ROWS: usize = 128;
-/// Columns from which on packing the left operand is little beside multiplying.
+/// The number of columns from which on packing the left operand costs little compared with
+/// multiplying.
 const MANY_COLUMNS: usize = 256;
 
-/// How operands are read where they lie.
+/// How operands are read in place.
 #[derive(Clone, Debug)]
 pub(super) struct InPlace {
     kernel: StridedKernel,
-    /// The kernel's function that stores elements of the result, if there is one.
+    /// The kernel's function that stores elements of the result's type, if there is one.
     storing: Option<StridedFn>,
     pub(super) arithmetic: Arithmetic,
-    /// Whether the left and the right operand are read where they lie, rather than
-    /// packed.
+    /// Whether the left and the right operand are read in place, rather than packed.
     lies: [bool; 2],
-    /// The most rows of a tile.
+    /// The maximum number of rows of a tile.
     height: usize,
-    /// Whether right panels are fetched ahead when they are first read, and copied.
+    /// Whether right panels are prefetched, and copied, when they are first read.
     fetched: bool,
     copied: bool,
-    /// The deepest block, in units.
+    /// The maximum depth of a block, in units.
     deepest: usize,
-    /// Whether the columns of a panel need not be neighbours in the result.
+    /// Whether the columns of a panel may be non-adjacent in the result.
     out_breaks: bool,
-    /// The depth by blocks, for tiles that read the right operand first, and for
-    /// those that read a copy.
+    /// The depth by blocks, for tiles that read the right operand itself, and for those that read
+    /// its copy.
     depths: [Stretches; 2],
-    /// Columns that are neighbours in the right operand and in the result.
+    /// Columns that are adjacent in the right operand and in the result.
     run: usize,
-    /// The distance of columns in the result, if tiles are turned as they are stored.
+    /// The stride of columns in the result, if tiles are transposed as they are stored.
     turned: Option<isize>,
 }
 
 impl InPlace {
-    /// How a product reads its operands; `None` if both are better packed.
+    /// How a product reads its operands; `None` if packing both is better.
     #[inline(always)]
     pub(super) fn new(
         memory: &mut Tables,
@@ -113,14 +113,14 @@ impl InPlace {
         let kernel = halves.or_else(|| StridedKernel::new(isa, arithmetic, sizes.rows))?;
         let (row, depth) = (inner(&axes.rows), inner(&axes.depth));
         let strides = [row, depth].map(|axis| axis.map_or(1, |a| a.lhs));
-        // Two elements are one unit where they are neighbours, and no run of the depth
-        // ends with half of one.
+        // Two elements form a unit if they are adjacent and no run of the depth ends with half a
+        // unit.
         let step = arithmetic.step();
         let units = match step {
             1 => arithmetic.element_type() == Some(lhs),
             _ => strides[1] == 1 && sizes.run.is_multiple_of(step),
         };
-        // Vectors end where a run of columns does.
+        // Vectors end at the ends of runs of columns.
         let filled = column.size * 4 >= column.size.next_multiple_of(kernel.lanes) * 3;
         let own_type = table.same && arithmetic.element_type() == Some(rhs);
         let large = sizes.depth * sizes.columns * lhs.storage_bytes() > CACHED;
@@ -134,9 +134,9 @@ impl InPlace {
             && (filled || axes.columns.len() <= 1);
         let converts = halves.is_some();
         let deepest = match right_lies {
-            // Sums that are no elements are stored when they are complete.
+            // Sums with another type than the elements are stored only when they are complete.
             _ if converts || kernel.matrices && !table.same => usize::MAX,
-            // Blocks of less depth have more rows, so that the right operand is read less often.
+            // Shallower blocks have more rows, so that the right operand is read less often.
             true if large && passes(MAX_DEPTH) < passes(DEEP) => MAX_DEPTH,
             true => DEEP,
             false => MAX_DEPTH,
@@ -148,8 +148,8 @@ impl InPlace {
         let bytes = lhs.storage_bytes();
         let aliased = |stride: isize| (stride.unsigned_abs() * bytes).is_multiple_of(ALIASED);
         let scattered = strides[0] != 1 && strides[1] != 1;
-        // Rows that have one place in the first-level cache are read there if it holds as
-        // many as a low tile has.
+        // Rows that map to the same set of the first-level cache are read in place if the set holds
+        // as many as a low tile has.
         let crowded = aliased(strides[0])
             && isa.first_level_ways() < ALIASED_ROWS
             && kernel.rows.min(sizes.rows) >= isa.first_level_ways();
@@ -157,7 +157,7 @@ impl InPlace {
         let left_lies = sizes.columns < MANY_COLUMNS || !packs;
         let left_lies = units && (left_lies || step > 1);
         let lies = [left_lies, right_lies];
-        // Tiles of packed operands have blocks of their own for that.
+        // The code for two packed operands has its own blocking.
         if lies == [false; 2] && !kernel.matrices {
             return None;
         }
@@ -199,30 +199,30 @@ impl InPlace {
         self.depths.iter().map(bytes).sum()
     }
 
-    /// Whether the left operand is read where it lies.
+    /// Whether the left operand is read in place.
     #[cfg(test)]
     pub(super) fn reads_left(&self) -> bool {
         self.lies[0]
     }
 
-    /// Whether the right operand is read where it lies.
+    /// Whether the right operand is read in place.
     pub(super) fn reads_right(&self) -> bool {
         self.lies[1]
     }
 
-    /// How many blocks a depth of so many units has.
+    /// The number of depth blocks for this many units.
     pub(super) fn depth_count(&self, units: usize) -> usize {
         depth_count(units, self.deepest)
     }
 
-    /// Rows whose tiles all right panels pass before the next rows'.
+    /// The number of rows whose tiles are multiplied by all right panels before the next rows.
     fn near(&self, rows: usize, depth_bytes: usize) -> usize {
         let most = near_rows(depth_bytes) / self.kernel.rows;
         rows.min(most.max(1) * self.kernel.rows)
     }
 
-    /// Rows and columns that are packed or copied at once, and the units of both,
-    /// for blocks of the depth of so many units.
+    /// Rows and columns that are packed or copied at once, and the units of both, for depth blocks
+    /// of this many units.
     pub(super) fn blocks(
         &self,
         [rows, columns, depth]: [usize; 3],
@@ -247,8 +247,8 @@ impl InPlace {
     }
 }
 
-/// The kernel for few rows times a right operand of 16-bit floats that lies where it was:
-/// packing that would cost more than multiplying in f32.
+/// The kernel for few rows times a right operand of 16-bit floats in place: packing it would cost
+/// more than multiplying in f32.
 #[inline(always)]
 pub(super) fn halves(
     isa: CpuFeatures,
@@ -267,9 +267,9 @@ pub(super) fn halves(
     few.then(|| StridedKernel::of_halves(isa, rhs)).flatten()
 }
 
-/// Whether a product whose rows, not columns, are neighbours in the result is better
-/// computed as it is, its tiles stored element by element, than with operands that
-/// change places: if the columns of the right operand would be no neighbours, or few.
+/// Whether a product whose rows, rather than columns, are adjacent in the result should not be
+/// swapped, and store its tiles element by element: if the columns of a swapped right operand would
+/// not be adjacent, or would be few.
 #[inline(always)]
 pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) -> bool {
     let count = |axes: &[Axis]| super::element_count(axes) as f64;
@@ -283,15 +283,15 @@ pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) 
         return false;
     };
     let (rows, columns, depth) = (count(&axes.rows), count(&axes.columns), count(&axes.depth));
-    // How much of the multiplying is of elements, rather than of what fills vectors.
+    // The fraction of the lanes that hold elements.
     let filled = |size: f64| size / (size as usize).next_multiple_of(kernel.lanes) as f64;
     let changed = match axes.rows.last() {
         Some(row) if row.lhs == 1 && row.size <= kernel.lanes => 0.85 * filled(row.size as f64),
         Some(row) if row.lhs == 1 => filled(row.size as f64),
         _ => 0.6,
     };
-    // Storing a tile takes as long as multiplying over so much of the depth, and packing
-    // the right operand as long as so many rows.
+    // Storing a tile takes as long as multiplying over this depth, and packing the right operand as
+    // long as multiplying this many rows.
     const STORED: f64 = 24.0;
     const PACKED: f64 = 16.0;
     let blocks = depth_count(depth as usize, MAX_DEPTH) as f64;
@@ -299,8 +299,9 @@ pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) 
     kept > changed
 }
 
-/// The distance of columns in the result of a product whose tiles are turned as they are stored:
-/// its rows, not its columns, are neighbours there, and all of the depth is one block.
+/// The stride of columns in the result, for a product whose tiles are transposed as they are
+/// stored: its rows, rather than columns, are adjacent in the result, and the whole depth is one
+/// block.
 fn turned(kernel: &StridedKernel, axes: &Axes, sizes: Sizes) -> Option<isize> {
     let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
         return None;
@@ -309,20 +310,21 @@ fn turned(kernel: &StridedKernel, axes: &Axes, sizes: Sizes) -> Option<isize> {
         && (row.out, column.rhs) == (1, 1)
         && column.out != 1
         && sizes.depth <= DEEP
-        // Tiles that fetch or copy are not turned.
+        // Tiles that prefetch or copy cannot be transposed.
         && !(depth.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
     suits.then_some(column.out)
 }
 
-/// Whether operands should change places though the columns of the result are neighbours: the
-/// right operand would be turned as it is packed or, if it is one of few rows, these be multiplied
-/// `along` its own, the left one can be read along its rows, and to turn the result costs less.
+/// Whether operands should be swapped although the columns of the result are adjacent. This pays if
+/// the right operand would otherwise be transposed as it is packed (or, for few rows, be read
+/// `along` its rows), if the left one can be read along its rows, and if transposing the result
+/// costs less.
 #[inline(always)]
 pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: bool) -> bool {
     let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
         return false;
     };
-    // A copy of the dimensions takes longer than what can be said without one.
+    // Copying the dimensions takes longer than these checks, which need no copy.
     if types != [ElementType::F32; 3] || column.rhs == 1 || depth.rhs != 1 {
         return false;
     }
@@ -336,8 +338,8 @@ pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: b
         && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2
         && sizes.depth * sizes.columns * ELEMENT <= CACHED
         && !(column.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);
-    // Sixteenths of cycles of a Zen 4, which takes a cycle to multiply a vector, so much for an
-    // element that is turned as it is packed or stored, and twice as long along rows.
+    // Costs in sixteenths of a cycle on Zen 4, where multiplying a vector takes a cycle: for each
+    // element that is transposed as it is packed or stored. Along rows it takes twice as long.
     const PACKED: usize = 6;
     const STORED: usize = 8;
     const ALONG: usize = 2;
@@ -352,16 +354,16 @@ pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: b
     suits && changed < as_is
 }
 
-/// The blocks of a depth as pieces along which each operand has one stride.
+/// The depth blocks, divided into stretches along which each operand has one stride.
 #[derive(Clone, Debug)]
 struct Stretches {
     all: TableOf<Stretch>,
-    /// Where in the list each block's begin, then where the last one's end.
+    /// The index of each block's first stretch, and the end of the last block's.
     starts: TableOf<u32>,
 }
 
 impl Stretches {
-    /// `None` if they are more than [`MAX_STRETCHES`].
+    /// `None` if there are more than [`MAX_STRETCHES`].
     fn new(
         memory: &mut Tables,
         axes: &Axes,
@@ -378,7 +380,7 @@ impl Stretches {
         let units = sizes.run.div_ceil(step) * sizes.runs;
         let blocks = depth_count(units, deepest);
         let block = move |block: usize| share(units, blocks, block);
-        // The runs of the depth that a block has a part of.
+        // The runs of the depth that overlap a block.
         let runs =
             move |block: &Range<usize>| block.start / run_units..block.end.div_ceil(run_units);
         let count = |index: usize| {
@@ -422,19 +424,18 @@ impl Stretches {
     }
 }
 
-/// What the tiles of some rows over a block of the depth have in common, whatever the index of
-/// the batch.
+/// The data that the tiles of some rows over a depth block share, for every index of the batch.
 pub(super) struct Part<'a> {
     in_place: &'a InPlace,
     rows: Range<usize>,
-    /// Bytes from the beginning of the left operand to the rows, as it lies or is packed.
+    /// Byte offsets of the rows from the start of the left operand, in place or packed.
     left: &'a [isize],
     /// The rows' offsets in the result.
     out: &'a [isize],
-    /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
+    /// The offsets of a tile's rows in separately stored sums, and the distance of two rows.
     places: [isize; TILE_ROWS],
     places_apart: usize,
-    /// Which block of the depth, and its units.
+    /// The number of the depth block, and its units.
     depth: usize,
     units: Range<usize>,
 }
@@ -443,18 +444,19 @@ pub(super) struct Part<'a> {
 #[derive(Clone, Copy)]
 struct RightPanel<'a> {
     start: *const u8,
-    /// Bytes from one element of the depth to the next.
+    /// Bytes from one depth element to the next.
     step: isize,
     columns: usize,
-    /// Whether it lies where it was.
+    /// Whether the panel is read in place.
     lies: bool,
-    /// The columns' offsets in the result, if they are no neighbours there.
+    /// The offsets of the columns in the result, if they are not adjacent there.
     scattered: Option<&'a [isize]>,
-    /// The first element of the result's columns; the result, if they are scattered.
+    /// The first element of the panel's columns in the result; the start of the result, if they are
+    /// scattered.
     out: *mut u8,
 }
 
-/// The part of what is fetched that one of several tiles fetches.
+/// One tile's share of the addresses that several tiles prefetch.
 fn shared_fetch(all: Later, tiles: usize, tile: usize) -> Fetch {
     let own = share(all.count, tiles, tile);
     Fetch::Later(Later {
@@ -465,7 +467,7 @@ fn shared_fetch(all: Later, tiles: usize, tile: usize) -> Fetch {
 }
 
 impl<'a> Worker<'a> {
-    /// Computes a product that reads operands where they lie.
+    /// Computes a product that reads operands in place.
     ///
     /// # Safety
     /// As [`Self::matrix`].
@@ -501,7 +503,7 @@ impl<'a> Worker<'a> {
                     }
                     let same = |part: &Part<'_>| (part.depth, &part.rows) == (depth, &rows);
                     if !self.last_part.as_ref().is_some_and(same) {
-                        // The new one's places are where the last one's are.
+                        // The new part reuses the memory of the last one's offsets.
                         self.last_part = None;
                         self.last_part = Some(self.new_part(in_place, depth, rows));
                     }
@@ -511,7 +513,7 @@ impl<'a> Worker<'a> {
                     let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
                         && chunk.start == columns.start;
                     // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit;
-                    // what does not lie where it was is packed.
+                    // operands that are not read in place are packed.
                     let inexact = unsafe {
                         let inexact = looks && self.has_subnormals(part);
                         self.part(part, &chunk);
@@ -523,8 +525,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A function of its own, as [`Self::part`] is: with all in one, what tiles are prepared from
-    /// was in memory, not in registers.
+    /// A separate function, like [`Self::part`]: in one large function, the inputs of tiles were
+    /// spilled to memory.
     #[inline(never)]
     fn new_part(&self, in_place: &'a InPlace, depth: usize, rows: Range<usize>) -> Part<'a> {
         let units = self.blocks.depth(depth);
@@ -533,8 +535,8 @@ impl<'a> Worker<'a> {
         let of_row = units.len() * bytes;
         let places = self.scratch.wrapping_add(self.blocks.places());
         let places = places.cast::<isize>();
-        // SAFETY: the caller of [`Product::run`] promises scratch memory with room for the places of
-        // a block's rows, and no other part of this worker's is left.
+        // SAFETY: the caller of [`Product::run`] promises scratch memory with room for the offsets
+        // of a block's rows, and this worker has no other part.
         let (left, out) = unsafe {
             places.write_bytes(0, 2 * count);
             let both = core::slice::from_raw_parts_mut(places, 2 * count);
@@ -574,7 +576,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether rows of a part that lie where they were have numbers that count as zero.
+    /// Whether rows of a part that are read in place contain numbers that would be flushed to zero.
     ///
     /// # Safety
     /// As [`Self::in_place`].
@@ -590,10 +592,10 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Computes some rows of a chunk of columns over a block of the depth.
+    /// Computes some rows of a chunk of columns over a depth block.
     ///
     /// # Safety
-    /// As [`Self::in_place`]; what does not lie where it was is packed.
+    /// As [`Self::in_place`]; operands that are not read in place are packed.
     #[inline(never)]
     unsafe fn part(&self, part: &Part<'_>, chunk: &Range<usize>) {
         let (in_place, axes) = (part.in_place, &self.product.axes);
@@ -644,15 +646,17 @@ impl<'a> Worker<'a> {
             } else {
                 panel.scattered = Some(offsets);
             }
-            // Lower tiles are wider, and have no form that fetches.
+            // Lower tiles are wider, and have no form that prefetches.
             let fetches = in_place.fetched && kernel.fetches(height);
             let next = (fetches && start + panel.columns < chunk.end)
                 .then(|| self.fetched_later(part, start + panel.columns))
                 .flatten();
-            // Half a tile of matrices takes half as long; vectors are of all heights.
+            // A matrix tile of half the height takes half as long; vector tiles exist in all
+            // heights.
             let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
             let mut tiles = tiles.enumerate().peekable();
-            // What a tile of matrices has beside it, and one that is stored apart, is its own.
+            // A matrix tile, and a tile that is stored separately, is computed by a call of its
+            // own.
             let several =
                 panel.scattered.is_none() && in_place.storing.is_some() && !kernel.matrices;
             while let Some((i, mut rows)) = tiles.next() {
@@ -684,13 +688,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The distance of columns in the result, if tiles are turned as they are stored.
+    /// The stride of columns in the result, if tiles are transposed as they are stored.
     fn turned(&self, in_place: &InPlace) -> Option<isize> {
         in_place.turned.filter(|_| !self.product.adds)
     }
 
-    /// What tiles fetch of the right panel from a column on; `None` if its elements are not
-    /// one stride apart.
+    /// The addresses that tiles prefetch of the right panel from a column on; `None` if the panel
+    /// has no constant stride.
     fn fetched_later(&self, part: &Part<'_>, column: usize) -> Option<Later> {
         let &[depth] = &self.product.depths[1][..] else {
             return None;
@@ -706,7 +710,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Computes one tile over a block of the depth, or several of one height: rows of the part.
+    /// Computes one tile over a depth block, or several of one height: rows of the part.
     ///
     /// # Safety
     /// As [`Self::part`].

@@ -7,27 +7,27 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::Scalar;
 use crate::thread_pool::is_stopped;
 
-/// Where the parts of a bidiagonal form go; `k` is the smaller size of the matrix.
+/// The parts of a bidiagonal form; `k` is the smaller size of the matrix.
 #[derive(Debug)]
 pub struct Bidiagonal<'a, T: Scalar> {
     /// The `k` elements of the diagonal.
     pub diagonal: &'a mut [T::Real],
-    /// The `k - 1` elements beside it: above, if there are at least as many rows as columns, else
-    /// below.
+    /// The `k - 1` elements of the superdiagonal if there are at least as many rows as columns,
+    /// otherwise of the subdiagonal.
     pub beside: &'a mut [T::Real],
     /// The `k` factors of the reflectors from the left.
     pub tau_q: &'a mut [T],
     /// The `k` factors of the reflectors from the right.
     pub tau_p: &'a mut [T],
-    /// The vectors of the reflectors from the right: as many rows as the matrix has columns, `k`
-    /// columns. The tail of a vector is below the diagonal, or the first subdiagonal if there are at
-    /// least as many rows as columns.
+    /// The vectors of the reflectors from the right: as many rows as the matrix has columns, and
+    /// `k` columns. The tail of a vector is below the subdiagonal if there are at least as many
+    /// rows as columns, otherwise below the diagonal.
     pub right: Matrix<'a, T>,
 }
 
-/// LAPACK's `gebrd`: `Q^H a P` is real and bidiagonal. The tails of the left reflectors' vectors are
-/// written to `a`, below its diagonal, or its first subdiagonal if it has fewer rows than columns.
-/// `work` has an element for each row.
+/// LAPACK's `gebrd`: `Q^H a P` is real and bidiagonal. The tails of the left reflectors' vectors
+/// are written to `a`, below its diagonal, or below its first subdiagonal if it has fewer rows than
+/// columns. `work` has an element for each row.
 pub fn gebrd<T: Scalar>(a: Matrix<'_, T>, form: Bidiagonal<'_, T>, work: &mut [T]) {
     dispatch(Reduce { a, form, work });
 }
@@ -68,7 +68,7 @@ impl<T: Scalar> Routine for Reduce<'_, T> {
 }
 
 impl<T: Scalar> Reduce<'_, T> {
-    /// Makes a column zero below a row; gives what is left in the row.
+    /// Eliminates a column below a row; returns the remaining element in the row.
     #[inline(always)]
     fn left<I: Isa>(&mut self, step: usize, row: usize) -> T::Real {
         let (rows, columns) = (self.a.rows(), self.a.columns());
@@ -84,7 +84,7 @@ impl<T: Scalar> Reduce<'_, T> {
         beta.re()
     }
 
-    /// Makes a row zero after a column; gives what is left in the column.
+    /// Eliminates a row after a column; returns the remaining element in the column.
     #[inline(always)]
     fn right<I: Isa>(&mut self, step: usize, column: usize) -> T::Real {
         let (rows, columns) = (self.a.rows(), self.a.columns());
@@ -109,7 +109,7 @@ impl<T: Scalar> Reduce<'_, T> {
     }
 }
 
-/// Adds `a u` to a vector, where `a` has the columns of a matrix from one on.
+/// Adds `a u` to a vector, where `a` consists of a matrix's columns from `first` on.
 #[inline(always)]
 pub(crate) fn add_columns<I: Isa, T: Scalar>(
     a: &Matrix<'_, T>,
@@ -127,9 +127,9 @@ pub(crate) fn add_columns<I: Isa, T: Scalar>(
     }
 }
 
-/// Replaces `c` by `Q c`, where the tails of the reflectors' vectors are in the columns of `a` below
-/// row `offset` of each column's diagonal: LAPACK's `ormbr` and `unmbr` from the left. `offset` is
-/// 0 if the diagonal comes right before the tails.
+/// Replaces `c` by `Q c`; the tails of the reflectors' vectors are in the columns of `a`, `offset`
+/// rows below each column's diagonal: LAPACK's `ormbr` and `unmbr` from the left. `offset` is 0 if
+/// the tails begin right below the diagonal.
 pub fn ormbr<T: Scalar>(a: &mut Matrix<'_, T>, tau: &[T], offset: usize, mut c: Matrix<'_, T>) {
     let (rows, columns) = (c.rows(), c.columns());
     let count = tau.len().min(rows.saturating_sub(offset));

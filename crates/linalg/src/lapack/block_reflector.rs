@@ -1,16 +1,17 @@
-//! Reflectors that are applied many at once, by products of matrices (LAPACK's `larft` and `larfb`).
+//! Block reflectors: several reflectors applied at once, by matrix products (LAPACK's `larft` and
+//! `larfb`).
 
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::Scalar;
 use crate::thread_pool::is_stopped;
 
-/// Reflectors of a block, applied together: from so few on they are applied one by one.
+/// The minimum number of reflectors that are applied as a block: fewer are applied one by one.
 const SMALLEST_BLOCK: usize = 8;
-/// Rows, reflectors and columns, multiplied: below it one reflector after the other is faster. (QR of 64
-/// rows and columns takes 15 us so and 27 in blocks, of 96 rows 39 and 47, of 128 rows 85 and 73; `f32`,
-/// AMD EPYC (Zen 5), 27 November 2026.)
+/// The minimum product of rows, reflectors and columns: below it, applying reflectors one by one is
+/// faster. (QR with 64 rows and columns takes 15 us one by one and 27 us in blocks; with 96 rows 39
+/// and 47; with 128 rows 85 and 73; `f32`, AMD EPYC (Zen 5), 27 November 2026.)
 const SMALLEST_PRODUCT: usize = 80 * 80 * 80;
-/// Reflectors of a block.
+/// The number of reflectors in a block.
 const BLOCK: usize = 32;
 
 /// Replaces `c` by `Q c`, or by `Q^H c` if `adjoint` is true, where `Q` is the product of the
@@ -38,7 +39,7 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
         let (own, rest) = memory.split_at_mut(below * size);
         let (own_adjoint, rest) = rest.split_at_mut(below * size);
         let (triangle, rest) = rest.split_at_mut(size * size);
-        // What the identity has before these columns is zero in these rows.
+        // The columns of the identity before these are zero in these rows.
         let before = if is_identity { first } else { 0 };
         let columns = columns - before;
         let (product, other) = rest.split_at_mut(size * columns);
@@ -63,7 +64,7 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
         other.negate();
         c.add_product(&own, &other);
     };
-    // `Q c` begins with the last reflectors.
+    // `Q c` applies the last reflectors first.
     if adjoint {
         starts.for_each(&mut apply);
     } else {
@@ -71,20 +72,20 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
     }
 }
 
-/// Whether reflectors are worth applying in blocks.
+/// Whether applying reflectors in blocks pays.
 pub(crate) fn is_worth_blocks(rows: usize, count: usize, columns: usize) -> bool {
     count >= SMALLEST_BLOCK
         && columns >= SMALLEST_BLOCK
         && rows * count * columns >= SMALLEST_PRODUCT
 }
 
-/// The triangular `T` with `H_1 H_2 ... = I - V T V^H`, or its adjoint, in place of `V^H V`.
+/// Replaces `V^H V` by the triangular `T` with `H_1 H_2 ... = I - V T V^H`, or by its adjoint.
 fn triangular_factor<T: Scalar>(tau: &[T], adjoint: bool, factor: &mut Matrix<'_, T>) {
     let size = tau.len();
-    // Above the diagonal are the products of the vectors; each column becomes that of the factor.
+    // The products of the vectors are above the diagonal; each column is replaced by the factor's.
     for (j, &tau) in tau.iter().enumerate() {
         for i in 0..j {
-            // Rows of the factor so far times the products of this column.
+            // Multiplies the rows of the factor so far by this column's products.
             let mut sum = T::ZERO;
             for k in i..j {
                 sum += factor.at(i, k) * factor.at(k, j);

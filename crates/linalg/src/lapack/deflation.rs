@@ -1,30 +1,30 @@
-//! Deflation: which columns of two decompositions take part in making one of them, by divide and
-//! conquer. Both kinds of it, of eigenvalues and of singular values, go through their poles alike.
+//! Deflation in divide and conquer: selects the columns of two decompositions that take part in
+//! merging them. Eigenvalues and singular values share this scan over the poles.
 
-/// What becomes of a column, beside the one before it that takes part so far.
+/// The fate of a column, compared with the column that is kept before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is a vector of the whole already.
+    /// It is an eigenvector or singular vector of the whole matrix already.
     Out,
-    /// The poles are nearly equal, and a rotation of both columns has made a vector of the previous
-    /// one.
+    /// The poles are nearly equal: a rotation of both columns has made the previous one a vector of
+    /// the whole matrix.
     PreviousOut,
-    /// Both take part.
+    /// The column takes part.
     Stays,
 }
 
-/// The columns by what becomes of them.
+/// The columns, divided by their fate.
 #[derive(Debug)]
 pub(crate) struct Deflation<'a> {
-    /// Those that take part, in order.
+    /// The columns that take part, in order.
     pub(crate) kept: &'a [usize],
-    /// Those that are vectors already.
+    /// The columns that are vectors of the whole matrix already.
     pub(crate) out: &'a [usize],
 }
 
 impl<'a> Deflation<'a> {
-    /// Asks what becomes of each column in `order`. `room` is for both lists, of which the first
-    /// begins with `first` columns that are there.
+    /// Asks for the fate of each column in `order`. `room` is memory for both lists; the first
+    /// begins with `first` columns that are already there.
     #[inline(always)]
     pub(crate) fn new(
         order: &[usize],

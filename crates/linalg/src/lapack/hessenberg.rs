@@ -8,10 +8,10 @@ use crate::lapack::scalar::Scalar;
 use crate::thread_pool::is_stopped;
 use std::ops::Range;
 
-/// LAPACK's `gehrd`: replaces `a` by `Q^H a Q`, which is zero below the first subdiagonal, where the
-/// tails of the reflectors' vectors are written. Outside of the rows and columns `active` the matrix
-/// is triangular already. `tau` has an element less than `a` has rows (0 outside of `active`), `work`
-/// two for each row.
+/// LAPACK's `gehrd`: replaces `a` by `Q^H a Q`, whose elements below the first subdiagonal are
+/// zero; the tails of the reflectors' vectors are stored there. Outside of the rows and columns
+/// `active`, the matrix must be triangular already. `tau` has one element less than `a` has rows (0
+/// outside of `active`), `work` two for each row.
 pub fn gehrd<T: Scalar>(a: Matrix<'_, T>, active: Range<usize>, tau: &mut [T], work: &mut [T]) {
     dispatch(Reduce {
         a,
@@ -58,7 +58,8 @@ impl<T: Scalar> Routine for Reduce<'_, T> {
     }
 }
 
-/// LAPACK's `orghr` and `unghr`: writes the `Q` of [`gehrd`], whose reflectors are in `a`, to `q`.
+/// LAPACK's `orghr` and `unghr`: writes the matrix `Q` of [`gehrd`] to `q`; its reflectors are in
+/// `a`.
 pub fn orghr<T: Scalar>(a: &Matrix<'_, T>, active: Range<usize>, tau: &[T], mut q: Matrix<'_, T>) {
     q.set_identity();
     let size = active.len().saturating_sub(1);

@@ -4,7 +4,7 @@ use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 
-/// The Euclidean norm, without overflow or underflow on the way.
+/// The Euclidean norm, without intermediate overflow or underflow.
 #[inline(always)]
 pub(crate) fn norm<I: Isa, T: Scalar>(x: &[T]) -> T::Real {
     let parts = T::parts(x);
@@ -16,7 +16,7 @@ pub(crate) fn norm<I: Isa, T: Scalar>(x: &[T]) -> T::Real {
     scaled_norm::<T::Real>(parts)
 }
 
-/// The norm of numbers whose squares are too large or too small.
+/// The norm of numbers whose squares overflow or underflow.
 #[cold]
 fn scaled_norm<R: Real>(parts: &[R]) -> R {
     let mut largest = R::ZERO;
@@ -37,9 +37,9 @@ fn scaled_norm<R: Real>(parts: &[R]) -> R {
     largest * sum.sqrt()
 }
 
-/// The reflector that maps `(alpha, x)` to `(beta, 0)` by its adjoint, with the convention of
-/// LAPACK's `larfg`: `beta` is real, and its sign is opposite to that of the real part of `alpha`.
-/// Writes the tail of `v` over `x`; gives `beta` and `tau`.
+/// The reflector whose adjoint maps `(alpha, x)` to `(beta, 0)`, with the convention of LAPACK's
+/// `larfg`: `beta` is real, and its sign is opposite to that of the real part of `alpha`.
+/// Overwrites `x` by the tail of `v`; returns `beta` and `tau`.
 #[inline(always)]
 pub(crate) fn reflector<I: Isa, T: Scalar>(mut alpha: T, x: &mut [T]) -> (T, T) {
     let mut length = norm::<I, T>(x);
@@ -54,7 +54,7 @@ pub(crate) fn reflector<I: Isa, T: Scalar>(mut alpha: T, x: &mut [T]) -> (T, T) 
     let smallest = T::Real::SAFE_MIN / T::Real::ROUNDING;
     let mut rescaled = 0;
     while beta.abs() < smallest && rescaled < 20 {
-        // The inverse of `alpha - beta` would not be accurate.
+        // The reciprocal of `alpha - beta` would be inaccurate.
         rescaled += 1;
         let larger = T::Real::ONE / smallest;
         x.iter_mut().for_each(|x| *x = x.scale(larger));
@@ -73,10 +73,10 @@ pub(crate) fn reflector<I: Isa, T: Scalar>(mut alpha: T, x: &mut [T]) -> (T, T) 
     (T::from_real(beta), tau)
 }
 
-/// Vectors of fewer elements have no lanes.
+/// Vectors with fewer elements are not vectorised.
 const SHORT: usize = 8;
 
-/// `H c` for each column `c` of a matrix; `v` is the tail of the reflector's vector.
+/// Replaces each column `c` of a matrix by `H c`; `v` is the tail of the reflector's vector.
 #[inline(always)]
 pub(crate) fn apply_left<I: Isa, T: Scalar>(v: &[T], tau: T, mut c: Matrix<'_, T>) {
     if tau == T::ZERO {
@@ -117,8 +117,8 @@ pub(crate) fn apply_left<I: Isa, T: Scalar>(v: &[T], tau: T, mut c: Matrix<'_, T
     }
 }
 
-/// `c H` for a matrix; `v` is the tail of the reflector's vector, `work` has as many elements as
-/// the matrix has rows.
+/// Replaces a matrix `c` by `c H`; `v` is the tail of the reflector's vector, `work` has as many
+/// elements as the matrix has rows.
 #[inline(always)]
 pub(crate) fn apply_right<I: Isa, T: Scalar>(
     v: &[T],

@@ -1,4 +1,5 @@
-//! Instruction sets: a routine is compiled for several, and the machine's is chosen when it runs.
+//! Instruction sets: each routine is compiled for several, and the best that the machine has is
+//! selected when it runs.
 
 #[cfg(target_arch = "aarch64")]
 use crate::dense::vectors::Neon;
@@ -12,11 +13,11 @@ use crate::dense::vectors::{Avx2, Avx512};
 pub trait Isa: Copy {
     /// Its vectors.
     type Vectors: Vectors;
-    /// Whether a product and a sum are one instruction, rounded once.
+    /// Whether a product and a sum are one fused instruction (rounded once).
     const FUSED: bool;
 }
 
-/// What every machine that this is compiled for has.
+/// The instructions of every machine that the crate is compiled for.
 #[derive(Clone, Copy)]
 pub(crate) struct Baseline;
 
@@ -50,8 +51,8 @@ impl Isa for FusedAvx512 {
     const FUSED: bool = true;
 }
 
-/// A routine with its arguments. `run` must be `#[inline(always)]`, and so must be all that is
-/// worth compiling for the instruction set.
+/// A routine with its arguments. `run`, and all functions that are to be compiled for the
+/// instruction set, must be `#[inline(always)]`.
 pub(crate) trait Routine {
     /// The result.
     type Output;

@@ -1,4 +1,4 @@
-//! Matrices in memory that someone else owns.
+//! Views of matrices in borrowed memory.
 
 use crate::lapack::scalar::Scalar;
 
@@ -12,7 +12,7 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T: Scalar> Matrix<'a, T> {
-    /// A matrix whose columns follow each other without gaps.
+    /// A matrix with contiguous columns.
     ///
     /// # Panics
     /// The slice has fewer than `rows * columns` elements.
@@ -26,13 +26,13 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[inline(always)]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     #[inline(always)]
     pub fn columns(&self) -> usize {
         self.columns
@@ -44,7 +44,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         self.data[row + column * self.stride]
     }
 
-    /// A place for an element.
+    /// A mutable reference to an element.
     #[inline(always)]
     pub fn at_mut(&mut self, row: usize, column: usize) -> &mut T {
         &mut self.data[row + column * self.stride]
@@ -62,13 +62,13 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         &self.data[column * self.stride..][..self.rows]
     }
 
-    /// A column that can be written.
+    /// A mutable column.
     #[inline(always)]
     pub fn column_mut(&mut self, column: usize) -> &mut [T] {
         &mut self.data[column * self.stride..][..self.rows]
     }
 
-    /// Two different columns, the first of which comes before the second.
+    /// Two different columns; `first` must be less than `second`.
     #[inline(always)]
     pub fn two_columns(&mut self, first: usize, second: usize) -> [&mut [T]; 2] {
         let (before, from) = self.data.split_at_mut(second * self.stride);
@@ -78,7 +78,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         ]
     }
 
-    /// Two different columns, in this order, whichever comes first.
+    /// Two different columns, returned in the order of the arguments.
     #[inline(always)]
     pub fn columns_at(&mut self, a: usize, b: usize) -> [&mut [T]; 2] {
         if a < b {
@@ -88,7 +88,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         [y, x]
     }
 
-    /// Three columns that follow each other.
+    /// Three consecutive columns.
     #[inline(always)]
     pub fn three_columns(&mut self, first: usize) -> [&mut [T]; 3] {
         let from = &mut self.data[first * self.stride..];
@@ -101,7 +101,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         ]
     }
 
-    /// Four columns that follow each other.
+    /// Four consecutive columns.
     #[inline(always)]
     pub fn four_columns(&mut self, first: usize) -> [&mut [T]; 4] {
         let from = &mut self.data[first * self.stride..];
@@ -111,7 +111,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         [a, b, c, d].map(|column| &mut column[..self.rows])
     }
 
-    /// The rows and columns from a place on, so many of each.
+    /// A submatrix, given by its first row and column and its size.
     #[inline(always)]
     pub fn part(
         &mut self,
@@ -120,7 +120,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         rows: usize,
         columns: usize,
     ) -> Matrix<'_, T> {
-        // An empty part has no place in memory.
+        // An empty submatrix has no address.
         let (data, stride) = match rows * columns {
             0 => (&mut self.data[..0], 0),
             _ => (&mut self.data[row + column * self.stride..], self.stride),
@@ -133,7 +133,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         }
     }
 
-    /// So many columns, and those after them.
+    /// The first `count` columns, and the remaining ones.
     pub(crate) fn split_columns(&mut self, count: usize) -> (Matrix<'_, T>, Matrix<'_, T>) {
         let place = (count * self.stride).min(self.data.len());
         let (first, rest) = self.data.split_at_mut(place);
@@ -146,12 +146,12 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         (part(first, count), part(rest, self.columns - count))
     }
 
-    /// How far apart in memory columns begin, in elements.
+    /// The distance between columns in memory, in elements.
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The first rows and columns in memory, the columns a [stride](Self::stride) apart.
+    /// The memory of the first rows and columns; columns are a [stride](Self::stride) apart.
     ///
     /// # Panics
     /// The matrix has fewer.
@@ -159,15 +159,16 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         &self.data[..extent(rows, columns, self.stride)]
     }
 
-    /// The whole matrix in memory, the columns a [stride](Self::stride) apart.
+    /// The memory of the whole matrix; columns are a [stride](Self::stride) apart.
     pub(crate) fn elements_mut(&mut self) -> &mut [T] {
         let used = extent(self.rows, self.columns, self.stride);
         &mut self.data[..used]
     }
 
-    /// Makes this the adjoint of another matrix, of as many columns as there are rows here.
+    /// Overwrites this matrix by the adjoint of another, which has as many columns as this has
+    /// rows.
     pub(crate) fn set_adjoint(&mut self, of: &Matrix<'_, T>) {
-        // Columns whose lines of the cache are still there when the next row is written.
+        // Columns whose cache lines are still cached when the next row is written.
         const BLOCK: usize = 16;
         for first in (0..self.columns).step_by(BLOCK) {
             let end = self.columns.min(first + BLOCK);
@@ -180,7 +181,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         }
     }
 
-    /// Changes the sign of every element.
+    /// Negates every element.
     pub(crate) fn negate(&mut self) {
         for column in 0..self.columns {
             for element in self.column_mut(column) {
@@ -189,7 +190,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         }
     }
 
-    /// Fills the matrix with zeros, and with ones on its diagonal.
+    /// Overwrites the matrix by the identity: zeros, and ones on the diagonal.
     pub fn set_identity(&mut self) {
         for column in 0..self.columns {
             self.column_mut(column).fill(T::ZERO);
@@ -199,7 +200,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         }
     }
 
-    /// Exchanges two columns.
+    /// Swaps two columns.
     pub fn swap_columns(&mut self, a: usize, b: usize) {
         if a != b {
             let [a, b] = self.two_columns(a.min(b), a.max(b));
@@ -208,7 +209,7 @@ impl<'a, T: Scalar> Matrix<'a, T> {
     }
 }
 
-/// How many elements there are from the first to the last of a matrix.
+/// The number of elements from a matrix's first to its last in memory.
 fn extent(rows: usize, columns: usize, stride: usize) -> usize {
     match rows * columns {
         0 => 0,

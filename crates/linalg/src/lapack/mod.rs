@@ -1,12 +1,12 @@
-//! Factorisations, eigenvalues and singular values of matrices in memory: what LAPACK's routines
-//! of the same names give, with LAPACK's conventions for signs and orders.
+//! Factorisations, eigenvalues and singular values of matrices in memory: the results of LAPACK's
+//! routines of the same names, with LAPACK's conventions for signs and orders.
 //!
-//! Matrices are column-major. Routines take their work space from the caller; what they read is
-//! in the documentation of each. They are generic over `f32`, `f64` and complex numbers of these,
-//! and compiled for several instruction sets, of which the best that the machine has is run.
+//! Matrices are column-major. The caller passes work space; each routine's documentation states
+//! what it reads. Routines are generic over `f32`, `f64` and complex numbers of these, and compiled
+//! for several instruction sets; the best that the machine has is used.
 //!
-//! Each step of a routine looks whether the run that it belongs to is to [stop](tegula_limits): what it has written by then
-//! has no meaning, and an iteration says that it has not converged.
+//! Each step of a routine checks whether its run has been told to [stop](tegula_limits): the output
+//! is then meaningless, and an iteration reports that it has not converged.
 
 mod bidiagonal;
 mod block_reflector;
@@ -37,6 +37,6 @@ pub use singular::{SvdMethod, gesdd};
 pub use symmetric::heevd;
 pub use tridiagonal::{Tridiagonal, hetrd, ormtr};
 
-/// An iteration did not converge: LAPACK's `info`, which is not 0.
+/// The error of an iteration that did not converge: LAPACK's `info`, which is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotConverged(pub usize);

@@ -1,7 +1,8 @@
-//! Products of matrices, by [`crate::gemm`].
+//! Matrix products, by [`crate::gemm`].
 //!
-//! A product of complex matrices is one of real ones: a complex column of the right operand and of the result
-//! is a real one of twice the length, parts in turn, and the left operand has beside each column that column times `i`.
+//! A product of complex matrices is computed as a real one. A complex column of the right operand
+//! or of the result is a real column of twice the length, with real and imaginary parts
+//! interleaved; next to each column of the left operand stands that column times `i`.
 
 use crate::CpuFeatures;
 use crate::gemm::{Axes, Axis, Product};
@@ -11,18 +12,18 @@ use crate::thread_pool::ThreadPool;
 use std::ptr;
 
 impl<T: Scalar> Matrix<'_, T> {
-    /// Writes `a b` here, for as many rows of `a` as there are here.
+    /// Overwrites this matrix by `a b`, for as many rows of `a` as this matrix has.
     pub(crate) fn set_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
         multiply(a, b, self, Update::Replace);
     }
 
-    /// Adds `a b` to what is here.
+    /// Adds `a b` to this matrix.
     pub(crate) fn add_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
         multiply(a, b, self, Update::Add);
     }
 }
 
-/// What a product does to what is in its place.
+/// The effect of a product on the result's old value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Update {
     Replace,
@@ -64,8 +65,8 @@ fn multiply<T: Scalar>(
         columns: [axis(columns, [0, b_stride, c_stride])].into(),
         ..Axes::default()
     };
-    // SAFETY: `corner`, `elements_mut` and `beside_times_i` give all elements of these rows and columns, and
-    // `c` is borrowed alone.
+    // SAFETY: `corner`, `elements_mut` and `beside_times_i` return all elements of these rows and
+    // columns, and `c` is borrowed mutably.
     unsafe { run(axes, a, b, T::parts_mut(c.elements_mut()), update) };
 }
 
@@ -79,14 +80,15 @@ unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update
         Update::Replace => product,
         Update::Add => product.and_then(Product::adding),
     };
-    // A product is missing only of types without an arithmetic, and one that adds only where sums have
-    // another type than the result. f32 and f64 have an arithmetic of their own on every CPU (`real!`).
+    // `Product::new` fails only for types without an arithmetic, and an adding product only if sums
+    // have another type than the result. f32 and f64 have an arithmetic on every CPU (`real!`).
     let product = product.expect("f32 and f64 have products, whose sums are of that type");
     const ALIGNMENT: usize = 64;
     let mut scratch = Vec::<u8>::with_capacity(product.scratch_bytes(1) + ALIGNMENT);
     let scratch = scratch.as_mut_ptr();
-    // SAFETY: the caller promises the arrays, of which `c` overlaps no other; no operand is kept; the scratch memory
-    // is as large as the product asks for behind the first aligned address.
+    // SAFETY: the caller promises the arrays; `c` does not overlap the others; no operand is
+    // prepacked; after its first aligned address, the scratch memory has the size that the product
+    // requests.
     unsafe {
         product.run(
             [a.as_ptr().cast(), b.as_ptr().cast()],
@@ -98,7 +100,7 @@ unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update
     }
 }
 
-/// The parts of each column, followed by those of the column times `i`.
+/// The parts of each column, followed by the parts of `i` times the column.
 fn beside_times_i<T: Scalar>(a: &[T], stride: usize, rows: usize, columns: usize) -> Vec<T::Real> {
     let mut widened = Vec::with_capacity(4 * rows * columns);
     if rows > 0 && columns > 0 {

@@ -7,8 +7,9 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 use crate::thread_pool::is_stopped;
 
-/// LAPACK's `geqrf`: writes `R` over the upper triangle of `a`, the tails of the reflectors'
-/// vectors below it, and their factors to `tau`, of which there are `min(rows, columns)`.
+/// LAPACK's `geqrf`: overwrites the upper triangle of `a` by `R`, the elements below it by the
+/// tails of the reflectors' vectors, and `tau` by the `min(rows, columns)` factors of the
+/// reflectors.
 pub fn geqrf<T: Scalar>(mut a: Matrix<'_, T>, tau: &mut [T]) {
     let (rows, columns) = (a.rows(), a.columns());
     let steps = rows.min(columns);
@@ -30,7 +31,7 @@ pub fn geqrf<T: Scalar>(mut a: Matrix<'_, T>, tau: &mut [T]) {
     }
 }
 
-/// Columns that are factored before those after them are updated.
+/// The number of columns that are factored before the columns after them are updated.
 const PANEL: usize = 32;
 
 struct Factor<'a, T> {
@@ -53,7 +54,8 @@ impl<T: Scalar> Routine for Factor<'_, T> {
     }
 }
 
-/// Eliminates a column below the diagonal and updates those after it; gives the factor.
+/// Eliminates a column below the diagonal and updates the columns after it; returns the reflector's
+/// factor.
 #[inline(always)]
 fn factor_step<I: Isa, T: Scalar>(a: &mut Matrix<'_, T>, step: usize) -> T {
     let (rows, columns) = (a.rows(), a.columns());
@@ -76,9 +78,9 @@ fn reflect_after<I: Isa, T: Scalar>(a: &mut Matrix<'_, T>, tau: T) {
     }
 }
 
-/// LAPACK's `orgqr` and `ungqr`: replaces reflectors as [`geqrf`] leaves them by the first
-/// columns of the product `H_1 H_2 ...`, of which `tau` has the factors. `a` has at least as many
-/// rows as columns, and at least as many columns as there are factors.
+/// LAPACK's `orgqr` and `ungqr`: replaces the reflectors of [`geqrf`] by the first columns of the
+/// product `H_1 H_2 ...`; `tau` has the reflectors' factors. `a` has at least as many rows as
+/// columns, and at least as many columns as there are factors.
 pub fn orgqr<T: Scalar>(mut a: Matrix<'_, T>, tau: &[T]) {
     let (rows, columns) = (a.rows(), a.columns());
     if !is_worth_blocks(rows, tau.len().saturating_sub(PANEL), columns) {
@@ -124,18 +126,18 @@ impl<T: Scalar> Routine for Generate<'_, T> {
     }
 }
 
-/// From which side a matrix is multiplied, and by which.
+/// The side from which `Q` is multiplied, and whether its adjoint is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiplication {
     /// `Q c` rather than `c Q`.
     pub left: bool,
-    /// By the adjoint of `Q` (the transpose, if numbers are real).
+    /// Uses the adjoint of `Q` (the transpose, if numbers are real).
     pub adjoint: bool,
 }
 
 /// LAPACK's `ormqr` and `unmqr`: replaces `c` by its product with `Q`, the product of the
-/// reflectors that [`geqrf`] leaves in the first columns of `a`. `work` has as many elements as
-/// `c` has rows.
+/// reflectors that [`geqrf`] stored in the first columns of `a`. `work` has as many elements as `c`
+/// has rows.
 pub fn ormqr<T: Scalar>(
     how: Multiplication,
     a: Matrix<'_, T>,
@@ -174,7 +176,7 @@ impl<T: Scalar> Routine for Multiply<'_, T> {
             if is_stopped() {
                 break;
             }
-            // `Q c` begins with the last reflector, `Q^H c` with the first.
+            // `Q c` applies the last reflector first, `Q^H c` the first.
             let step = match self.how.left == self.how.adjoint {
                 true => place,
                 false => count - 1 - place,
@@ -198,10 +200,10 @@ impl<T: Scalar> Routine for Multiply<'_, T> {
     }
 }
 
-/// LAPACK's `geqp3`: [`geqrf`] of the columns in an order of decreasing norm. Columns whose entry
-/// of `pivots` is not 0 go first, as they are; then each step takes the column whose rest is
-/// longest. `pivots` then has the number of each column in `a`, from 1 on. `norms` has two elements
-/// for each column.
+/// LAPACK's `geqp3`: like [`geqrf`], with column pivoting. Columns whose entry of `pivots` is not 0
+/// are factored first, in order; after that, each step chooses the column whose remaining part has
+/// the largest norm. On return, `pivots` has the 1-based number of each column in `a`. `norms` has
+/// two elements for each column.
 pub fn geqp3<T: Scalar>(
     a: Matrix<'_, T>,
     pivots: &mut [i32],
@@ -268,8 +270,8 @@ impl<T: Scalar> Routine for Pivoted<'_, T> {
 }
 
 impl<T: Scalar> Pivoted<'_, T> {
-    /// Moves the columns that are to go first to the front and numbers all columns; gives how
-    /// many go first.
+    /// Moves the columns that must go first to the front, and numbers all columns; returns how many
+    /// go first.
     fn move_fixed_columns(&mut self) -> usize {
         let mut fixed = 0;
         for column in 0..self.a.columns() {
@@ -285,8 +287,8 @@ impl<T: Scalar> Pivoted<'_, T> {
     }
 }
 
-/// The norm of a column without its first element, from that with it; summed again where too
-/// much cancels (Drmač and Bujanović, 2008).
+/// Downdates the norm of a column when its first element is removed; recomputes it after too much
+/// cancellation (Drmač and Bujanović, 2008).
 #[inline(always)]
 fn downdate<I: Isa, T: Scalar>(below: &[T], rest: &mut T::Real, at_last_sum: &mut T::Real) {
     let one = T::Real::ONE;

@@ -4,7 +4,7 @@ use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, multiply_add};
 
-/// The rotation that maps `(f, g)` to `(r, 0)`: `[c s; -s c]`. Gives `c`, `s` and `r`, by the
+/// The rotation `[c s; -s c]` that maps `(f, g)` to `(r, 0)`. Returns `c`, `s` and `r` with the
 /// convention of LAPACK 3.10's `lartg`: `c` is not negative, `r` has the sign of `f`.
 #[inline(always)]
 pub(crate) fn rotation<R: Real>(f: R, g: R) -> (R, R, R) {
@@ -35,8 +35,8 @@ pub(crate) fn rotate<I: Isa, R: Real>(x: &mut [R], y: &mut [R], c: R, s: R) {
     }
 }
 
-/// Applies rotations to neighbouring columns from the first pair on: rotation `k` maps columns
-/// `(x, y)`, the columns `first + k` and `first + k + 1`, to `(c x + s y, c y - s x)`.
+/// Applies rotations to adjacent columns, first pair first: rotation `k` maps columns `(x, y)`, at
+/// `first + k` and `first + k + 1`, to `(c x + s y, c y - s x)`.
 #[inline(always)]
 pub(crate) fn rotate_forward<I: Isa, R: Real>(z: &mut Matrix<'_, R>, first: usize, by: &[(R, R)]) {
     for (k, &(c, s)) in by.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(crate) fn rotate_forward<I: Isa, R: Real>(z: &mut Matrix<'_, R>, first: usiz
     }
 }
 
-/// As [`rotate_forward`], from the last pair on.
+/// Like [`rotate_forward`], last pair first.
 #[inline(always)]
 pub(crate) fn rotate_backward<I: Isa, R: Real>(z: &mut Matrix<'_, R>, first: usize, by: &[(R, R)]) {
     for (k, &(c, s)) in by.iter().enumerate().rev() {

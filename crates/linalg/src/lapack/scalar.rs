@@ -35,9 +35,9 @@ pub trait Scalar:
     /// 1.
     const ONE: Self;
 
-    /// A number without imaginary part.
+    /// A real number as this type.
     fn from_real(re: Self::Real) -> Self;
-    /// A number of two parts; the imaginary part of a real number is dropped.
+    /// A number with these parts; real types ignore the imaginary part.
     fn from_parts(re: Self::Real, im: Self::Real) -> Self;
     /// The real part.
     fn re(self) -> Self::Real;
@@ -47,13 +47,13 @@ pub trait Scalar:
     fn conj(self) -> Self;
     /// The product with a real number.
     fn scale(self, by: Self::Real) -> Self;
-    /// The absolute value, without overflow on the way.
+    /// The absolute value, without intermediate overflow.
     fn abs(self) -> Self::Real;
 
-    /// The quotient, without overflow on the way.
+    /// The quotient, without intermediate overflow.
     fn divide(self, by: Self) -> Self;
 
-    /// `|re| + |im|`, the magnitude by which LAPACK chooses pivots.
+    /// `|re| + |im|`, the magnitude that LAPACK compares pivots by.
     #[inline(always)]
     fn abs1(self) -> Self::Real {
         self.re().abs() + self.im().abs()
@@ -74,7 +74,7 @@ pub trait Scalar:
     /// The sum of `conj(x[i]) * y[i]`.
     fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self;
 
-    /// [`Self::dotc`] of one vector and four others of its length.
+    /// [`Self::dotc`] of one vector with each of four vectors of its length.
     #[inline(always)]
     fn dotc_four<I: Isa>(x: &[Self], y: [&[Self]; 4]) -> [Self; 4] {
         y.map(|y| Self::dotc::<I>(x, y))
@@ -83,7 +83,7 @@ pub trait Scalar:
     /// `y += a * x`.
     fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]);
 
-    /// Takes a vector times a number each from four vectors of its length.
+    /// Subtracts multiples of a vector from four vectors of its length.
     #[inline(always)]
     fn subtract_from_four<I: Isa>(by: [Self; 4], x: &[Self], y: [&mut [Self]; 4]) {
         for (by, y) in by.into_iter().zip(y) {
@@ -91,11 +91,11 @@ pub trait Scalar:
         }
     }
 
-    /// Adds four vectors times a number each to `y`.
+    /// Adds multiples of four vectors to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
 
-    /// A column's part in a symmetric or Hermitian update and product: `c -= a v + b w`, then
-    /// `y += x_j c`; gives the sum of `conj(c[i]) * x[i]`.
+    /// One column's part of a symmetric or Hermitian rank-two update and matrix-vector product:
+    /// `c -= a v + b w`, then `y += x_j c`; returns the sum of `conj(c[i]) * x[i]`.
     fn update_column<I: Isa>(
         column: &mut [Self],
         update: [(Self, &[Self]); 2],
@@ -104,21 +104,21 @@ pub trait Scalar:
         y: &mut [Self],
     ) -> Self;
 
-    /// The parts of numbers, one after the other.
+    /// The parts of numbers, as one slice.
     fn parts(x: &[Self]) -> &[Self::Real];
-    /// [`Self::parts`] that can be written.
+    /// [`Self::parts`], mutable.
     fn parts_mut(x: &mut [Self]) -> &mut [Self::Real];
 }
 
 /// A real floating-point number.
 pub trait Real: Scalar<Real = Self> + PartialOrd {
-    /// The type's name in programs.
+    /// The type in programs.
     const ELEMENT_TYPE: ElementType;
-    /// The largest relative error of rounding, `2^-24` for `f32` (LAPACK's `eps`).
+    /// The maximum relative rounding error, `2^-24` for `f32` (LAPACK's `eps`).
     const ROUNDING: Self;
     /// The distance from 1 to the next number, `2^-23` for `f32` (LAPACK's `precision`).
     const PRECISION: Self;
-    /// The smallest number whose inverse is finite.
+    /// The smallest number whose reciprocal is finite.
     const SAFE_MIN: Self;
     /// Not a number.
     const NAN: Self;
@@ -131,7 +131,7 @@ pub trait Real: Scalar<Real = Self> + PartialOrd {
     fn to_f64(self) -> f64;
     /// The square root.
     fn sqrt(self) -> Self;
-    /// `sqrt(x^2 + y^2)` without overflow on the way.
+    /// `sqrt(x^2 + y^2)` without intermediate overflow.
     fn hypot(self, y: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
@@ -139,9 +139,9 @@ pub trait Real: Scalar<Real = Self> + PartialOrd {
     fn is_finite_real(self) -> bool;
     /// Whether the number is NaN.
     fn is_nan(self) -> bool;
-    /// `self * a + b`, rounded once; only fast where the machine has such an instruction.
+    /// `self * a + b`, rounded once; slow on machines without such an instruction.
     fn fused(self, a: Self, b: Self) -> Self;
-    /// The number times a power of two.
+    /// Two to the power `exponent`.
     fn power_of_two(exponent: i32) -> Self;
 
     /// The larger of two numbers.
@@ -163,7 +163,7 @@ pub(crate) fn multiply_add<I: Isa, R: Real>(a: R, b: R, c: R) -> R {
     if I::FUSED { a.fused(b, c) } else { a * b + c }
 }
 
-/// How many accumulators sums of products have.
+/// The number of accumulators in sums of products.
 const LANES: usize = 32;
 
 #[inline(always)]
@@ -190,9 +190,9 @@ fn real_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> R {
     last + total(sums)
 }
 
-/// Four sums at once, which do not wait for each other: to add up the lanes of one takes longer than
-/// the products of a short vector. By a CPU's vectors, which the compiler makes of one sum's lanes
-/// but not of four.
+/// Four independent dot products at once: adding up the lanes of one takes longer than the products
+/// of a short vector. Uses the CPU's vectors explicitly, because the compiler vectorises one sum,
+/// but not four.
 #[inline(always)]
 fn real_dot_four<V: Products<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 4] {
     let y = y.map(|y| &y[..x.len()]);
@@ -217,7 +217,7 @@ fn real_dot_four<V: Products<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 
     sums
 }
 
-/// Takes a vector times a number each from four vectors.
+/// Subtracts multiples of a vector from four vectors.
 #[inline(always)]
 fn real_subtract_from_four<V: Products<R>, I: Isa, R: Real>(by: [R; 4], x: &[R], y: [&mut [R]; 4]) {
     let whole = x.len() - x.len() % V::COUNT;
@@ -239,7 +239,7 @@ fn real_subtract_from_four<V: Products<R>, I: Isa, R: Real>(by: [R; 4], x: &[R],
     }
 }
 
-/// The sum of all, by halves.
+/// The sum of all elements, by repeated halving.
 #[inline(always)]
 fn total<R: Real>(mut sums: [R; LANES]) -> R {
     let mut half = LANES / 2;
@@ -494,7 +494,7 @@ macro_rules! real {
     };
 }
 
-// Both types have larger finite numbers than the inverse of their smallest normal one.
+// In both types, the reciprocal of the smallest normal number is finite.
 real!(f32, F32, f32::MIN_POSITIVE);
 real!(f64, F64, f64::MIN_POSITIVE);
 
@@ -526,7 +526,7 @@ fn real_update_column<I: Isa, R: Real>(
         .zip(x.as_chunks().0);
     for ((c, y), ((v, w), x)) in written.zip(read) {
         let (v, w, x): (&[R; WIDTH], &[R; WIDTH], &[R; WIDTH]) = (v, w, x);
-        // Whole chunks are read before any is written, so that they go through registers.
+        // A whole chunk is read before any of it is written, so that it stays in registers.
         let mut new: [R; WIDTH] = *c;
         let mut sum: [R; WIDTH] = *y;
         for i in 0..WIDTH {
@@ -559,7 +559,7 @@ fn real_update_column<I: Isa, R: Real>(
     sums[0] + last
 }
 
-/// The sum of `conj(x) * y` for numbers given as alternating parts.
+/// The sum of `conj(x) * y`, for numbers given as alternating parts.
 #[inline(always)]
 fn complex_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> Complex<R> {
     let (mut re, mut im) = ([R::ZERO; LANES], [R::ZERO; LANES]);
@@ -579,7 +579,7 @@ fn complex_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> Complex<R> {
             im[i] = multiply_add::<I, R>(x[i], y[i ^ 1], im[i]);
         }
     }
-    // The odd places of `im` hold what is subtracted.
+    // The odd positions of `im` hold the terms to subtract.
     for odd in im.iter_mut().skip(1).step_by(2) {
         *odd = -*odd;
     }

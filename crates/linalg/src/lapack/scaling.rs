@@ -1,11 +1,11 @@
-//! Matrices brought near 1, so that no square of a number is too large or too small.
+//! Scaling of matrices to norms near 1, so that squares of elements neither overflow nor underflow.
 
 use crate::lapack::NotConverged;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 
-/// Multiplies a matrix by a power of two so that its largest part is about 1; gives the exponent of
-/// what undoes that.
+/// Multiplies a matrix by a power of two such that its largest part is about 1; returns the
+/// exponent that undoes this.
 ///
 /// # Errors
 /// A number is not finite.
@@ -13,7 +13,7 @@ pub(crate) fn scale_general<T: Scalar>(a: &mut Matrix<'_, T>) -> Result<i32, Not
     scale_columns(a, |_| 0)
 }
 
-/// As [`scale_general`], of a lower triangle: nothing else is looked at.
+/// Like [`scale_general`], for a lower triangle: other elements are ignored.
 pub(crate) fn scale_lower<T: Scalar>(a: &mut Matrix<'_, T>) -> Result<i32, NotConverged> {
     scale_columns(a, |column| column)
 }

@@ -1,41 +1,42 @@
-//! Roots of the secular equation `1 + rho sum_i z_i^2 / (p_i - x) = 0`, whose poles `p_i` ascend.
+//! Roots of the secular equation `1 + rho sum_i z_i^2 / (p_i - x) = 0`, whose poles `p_i` are in
+//! ascending order.
 //!
-//! There is a root between any two poles, and one after the last. Each is found as its distance from
-//! the nearer pole, so that differences to all poles have small relative errors.
+//! There is one root between any two adjacent poles, and one after the last. Each is found as its
+//! distance from the nearer pole, so that differences to all poles have small relative errors.
 
 use crate::lapack::scalar::Real;
 
-/// A root: its pole and its distance from it.
+/// A root, represented by a pole and the distance from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root<R> {
-    /// The pole that the distance is from.
+    /// The index of the pole.
     pub(crate) origin: usize,
-    /// The root less that pole.
+    /// The root minus that pole.
     pub(crate) distance: R,
 }
 
-/// Rational steps before the bracket is halved at each step.
+/// The number of rational steps after which every step bisects the bracket.
 const STEPS: usize = 60;
-/// Steps before giving up.
+/// The maximum number of steps.
 const MOST_STEPS: usize = 400;
 
-/// The sums of an evaluation: of the poles up to the root's, and of those after it.
+/// The partial sums of an evaluation: over the poles up to the root, and over those after it.
 struct Sums<R> {
     value: R,
-    /// `sum z^2 / (p - x)` and its derivative, for both sides.
+    /// `sum z^2 / (p - x)` and its derivative, for the poles of either side.
     below: [R; 2],
     above: [R; 2],
-    /// A bound for the errors of the value, in units of rounding.
+    /// A bound of the value's error, in units of rounding.
     error: R,
 }
 
-/// The equation with its poles as distances from one of them.
+/// The equation, with its poles as distances from one of them.
 struct Equation<'a, R> {
     poles: &'a [R],
     squares: &'a [R],
     /// `1 / rho`.
     constant: R,
-    /// The last pole that is not above the root.
+    /// The index of the last pole that is not greater than the root.
     split: usize,
 }
 
@@ -51,7 +52,7 @@ impl<R: Real> Equation<'_, R> {
             value: self.constant + below[0] + above[0],
             below,
             above,
-            // The terms of either side have one sign.
+            // All terms of one side have the same sign.
             error: eight * (below[0].abs() + above[0].abs())
                 + self.constant
                 + x.abs() * (below[1] + above[1]),
@@ -77,7 +78,7 @@ fn side<R: Real>(poles: &[R], squares: &[R], x: R) -> [R; 2] {
     for (poles, squares) in pole_chunks.iter().zip(square_chunks) {
         add(&poles.map(|pole| pole - x), squares);
     }
-    // The last ones, filled up with terms that are zero.
+    // The last terms, padded with zero terms.
     let (mut distances, mut last) = ([R::ONE; WIDTH], [R::ZERO; WIDTH]);
     for (distance, &pole) in distances.iter_mut().zip(pole_rest) {
         *distance = pole - x;
@@ -97,9 +98,9 @@ fn side<R: Real>(poles: &[R], squares: &[R], x: R) -> [R; 2] {
     [sums[0], derivatives[0]]
 }
 
-/// Finds the root after a pole. `difference(i, j)` is pole `i` less pole `j`, `poles` has room for
-/// one number each; it is left with the distance of each pole from the root's origin. [`None`] if
-/// numbers are not finite.
+/// Finds the root after pole `after`. `difference(i, j)` is pole `i` minus pole `j`. `poles` has
+/// room for one number for each pole; on return it holds the distance of each pole from the root's
+/// origin. [`None`] if numbers are not finite.
 #[inline(always)]
 pub(crate) fn secular_root<R: Real>(
     after: usize,
@@ -123,7 +124,7 @@ pub(crate) fn secular_root<R: Real>(
             sum += square;
         }
         high = rho * sum;
-        // Rounding may put the root just outside.
+        // Rounding may put the root slightly outside.
         high += high * R::from_f64(8.0) * R::PRECISION;
     } else {
         high = poles[after + 1];
@@ -182,7 +183,7 @@ pub(crate) fn secular_root<R: Real>(
         }
         x = next;
     }
-    // A distance of zero would be a division by zero.
+    // Avoids a division by zero.
     if x == R::ZERO {
         x = if low < R::ZERO { low } else { high };
     }
@@ -199,8 +200,8 @@ fn fill<R: Real>(poles: &mut [R], difference: &impl Fn(usize, usize) -> R, origi
     }
 }
 
-/// A first guess: the root of the equation with the two nearest poles as they are and the others
-/// constant.
+/// A starting point: the root of the equation in which the two nearest poles are exact and the
+/// other terms constant.
 #[inline(always)]
 fn start<R: Real>(equation: &Equation<'_, R>, low: R, high: R) -> R {
     let middle = R::from_f64(0.5) * (low + high);
@@ -211,18 +212,18 @@ fn start<R: Real>(equation: &Equation<'_, R>, low: R, high: R) -> R {
     }
 }
 
-/// The root of a rational function with both neighbouring poles that agrees with the sums of either
+/// The root of a rational function that has both adjacent poles, and agrees with the sums of either
 /// side and their derivatives (Bunch, Nielsen and Sorensen, 1978).
 #[inline(always)]
 fn rational_step<R: Real>(equation: &Equation<'_, R>, sums: &Sums<R>, x: R) -> Option<R> {
     let lower = equation.poles[equation.split] - x;
     let Some(&upper) = equation.poles.get(equation.split + 1) else {
-        // One pole in all.
+        // There is only one pole.
         let weight = sums.below[1] * lower * lower;
         return Some(equation.poles[equation.split] + weight / equation.constant);
     };
     let upper = upper - x;
-    // Weights of the poles, and what is constant.
+    // The weights of the poles, and the constant term.
     let below = sums.below[1] * lower * lower;
     let above = sums.above[1] * upper * upper;
     let rest = sums.value - sums.below[1] * lower - sums.above[1] * upper;
@@ -237,7 +238,7 @@ fn rational_step<R: Real>(equation: &Equation<'_, R>, sums: &Sums<R>, x: R) -> O
     let half = R::from_f64(0.5);
     let discriminant = (b * b - R::from_f64(4.0) * a * c).max(R::ZERO);
     let q = -half * (b + discriminant.sqrt().copysign(b));
-    // Of both roots one is where it should be: between the poles, or after both.
+    // One of both roots is in the right place: between the poles, or after both.
     let candidates = [q / a, c / q];
     let fits = |t: R| {
         between(t)

@@ -7,23 +7,24 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 use crate::thread_pool::is_stopped;
 
-/// Where the parts of a tridiagonal form go.
+/// The parts of a tridiagonal form.
 #[derive(Debug)]
 pub struct Tridiagonal<'a, T: Scalar> {
     /// The `n` elements of the diagonal.
     pub diagonal: &'a mut [T::Real],
-    /// The `n - 1` elements beside it.
+    /// The `n - 1` elements of the off-diagonal.
     pub beside: &'a mut [T::Real],
     /// The `n - 1` factors of the reflectors.
     pub tau: &'a mut [T],
 }
 
 /// LAPACK's `sytrd` and `hetrd` of a lower triangle: replaces the lower triangle of `a` by that of
-/// `Q^H a Q`, which is tridiagonal and real; below its first subdiagonal are the tails of the
-/// reflectors' vectors. The upper triangle is neither read nor written. `work` has `4 n` elements.
+/// `Q^H a Q`, which is tridiagonal and real; the tails of the reflectors' vectors are stored below
+/// its first subdiagonal. The upper triangle is neither read nor written. `work` has `4 n`
+/// elements.
 ///
-/// For an upper triangle, give the matrix with its rows and its columns in reverse order: LAPACK's
-/// reduction of an upper triangle is this one, from the last row on.
+/// For an upper triangle, pass the matrix with its rows and columns in reverse order: LAPACK's
+/// reduction of an upper triangle is this one, starting from the last row.
 pub fn hetrd<T: Scalar>(a: Matrix<'_, T>, form: Tridiagonal<'_, T>, work: &mut [T]) {
     dispatch(Reduce { a, form, work });
 }
@@ -37,9 +38,9 @@ struct Reduce<'a, T: Scalar> {
 impl<T: Scalar> Routine for Reduce<'_, T> {
     type Output = ();
 
-    /// Each step changes the rest of the matrix by `v w^H + w v^H`. That is left to the pass over
-    /// the matrix in which the next step multiplies it by its own vector, so that a step reads and
-    /// writes the matrix once.
+    /// Each step changes the rest of the matrix by `v w^H + w v^H`. This update is postponed to the
+    /// pass over the matrix in which the next step multiplies it by its own vector, so that each
+    /// step reads and writes the matrix once.
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Self { mut a, form, work } = self;
@@ -99,8 +100,8 @@ fn update<I: Isa, T: Scalar>(column: &mut [T], v: &[T], w: &[T]) {
     T::axpy::<I>(-v[0].conj(), w, column);
 }
 
-/// LAPACK's `ormtr` and `unmtr` from the left: replaces `c` by `Q c` with the `Q` of [`hetrd`],
-/// whose reflectors are in `a`.
+/// LAPACK's `ormtr` and `unmtr` from the left: replaces `c` by `Q c`, with the matrix `Q` of
+/// [`hetrd`], whose reflectors are in `a`.
 pub fn ormtr<T: Scalar>(a: &mut Matrix<'_, T>, tau: &[T], mut c: Matrix<'_, T>) {
     let (rows, columns) = (c.rows(), c.columns());
     if rows > 1 {

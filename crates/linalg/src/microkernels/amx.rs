@@ -1,11 +1,11 @@
-//! Tiles of products on AMX, whose registers are matrices of 16 rows of 16 units.
+//! Product tiles on AMX, whose registers are matrices of 16 rows of 16 units.
 //!
-//! A tile has up to two registers of rows and two of columns, so that four products are made
-//! of four loads. A register of the left operand is 16 rows that are contiguous along the
-//! depth, one distance apart; one of the right operand is 16 groups of a packed panel. What
-//! is no whole register (fewer rows, rows at other distances, the end of a stretch) is copied
-//! to one first: registers are always whole, so that one configuration serves for all tiles.
-//! The distances that [`Step`] has are what an instruction is given.
+//! A tile uses up to two registers of rows and two of columns, so that four loads feed four
+//! products. A register of the left operand holds 16 equally spaced rows, each contiguous along the
+//! depth; one of the right operand holds 16 groups of a packed panel. Whatever does not fill a
+//! register (fewer rows, unequally spaced rows, the end of a stretch) is first copied to a full
+//! one: registers are always full, so that one configuration serves all tiles. The distances in
+//! [`Step`] are passed to the instructions directly.
 //!
 //! What the instructions do is in Intel's Software Developer's Manual, volume 2 (`LDTILECFG`,
 //! `TILELOADD`, `TDPBF16PS`, `TDPBSSD`); what they cost in the Optimization Reference Manual,
@@ -29,24 +29,25 @@ const SIDE: usize = 16;
 const UNIT: usize = 4;
 /// Bytes of a row.
 const ROW: usize = SIDE * UNIT;
-/// The most rows and columns of a tile.
+/// The maximum number of rows, and of columns, of a tile.
 pub(crate) const MAX_ROWS: usize = 2 * SIDE;
-/// The most vectors of a tile.
+/// The possible numbers of vectors of a tile, largest first.
 pub(crate) const VECTORS: &[usize] = &[2, 1];
-/// Steps of the depth that are prepared at once.
+/// Steps of the depth that are prepared together.
 const STEPS: usize = 32;
-/// Registers that may be copied for them, and the most of one step.
+/// The registers that may be copied for them, and the maximum for one step.
 const COPIES: usize = 16;
 const COPIES_OF_STEP: usize = 4;
 
-/// As long as it lives, this thread's registers are configured.
+/// A guard: while it lives, this thread's AMX registers are configured.
 pub(crate) struct Configured(());
 
 impl Configured {
     /// # Safety
     /// The CPU has AMX, and the process may use it.
     pub(crate) unsafe fn new() -> Self {
-        /// Palette 1: bytes of a row from byte 16 on, rows from byte 48 on, for eight registers.
+        /// Palette 1: the bytes of a row from byte 16 on, the number of rows from byte 48 on, for
+        /// eight registers.
         #[repr(align(64))]
         struct Configuration([u8; 64]);
         const CONFIGURATION: Configuration = {
@@ -76,7 +77,7 @@ impl Configured {
 
 impl Drop for Configured {
     fn drop(&mut self) {
-        // SAFETY: whoever made this had the instructions.
+        // SAFETY: a value exists only if the CPU has the instructions.
         unsafe {
             asm!(
                 "tilerelease",
@@ -88,7 +89,7 @@ impl Drop for Configured {
     }
 }
 
-/// Where a register's rows are: the first, and the bytes to the next.
+/// The rows of a register in memory: the address of the first, and the bytes to the next.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Rows {
@@ -96,8 +97,8 @@ struct Rows {
     distance: isize,
 }
 
-/// 16 units of the depth: registers of the left operand, and of the right one, which are
-/// beside each other.
+/// The operands of a step over 16 units of the depth: registers of the left operand, and adjacent
+/// registers of the right one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Step {
@@ -110,16 +111,16 @@ const NOWHERE: Rows = Rows {
     distance: 0,
 };
 
-/// Adds the products of steps to the sums of a tile of so many registers of rows and vectors:
-/// to what is there if `load`, otherwise to zero.
+/// Multiplies the operands of steps, for a tile of the given numbers of row registers and vectors,
+/// and adds the products to the tile's sums: to the stored sums if `load`, otherwise to zero.
 ///
 /// # Safety
 /// The registers are [`Configured`]; the steps' registers that a tile of that size has can be
 /// read, its sums written.
 type RunFn = unsafe fn(size: [usize; 2], steps: &[Step], sums: &[Rows; 2], load: bool);
 
-/// A loop over steps, with the registers of sums (which rows and from which byte on), and what
-/// a step adds to them.
+/// A loop over steps, given the accumulator registers (with their first rows and bytes) and the
+/// instructions of a step.
 macro_rules! run {
     (
         $steps:ident, $sums:ident, $load:ident,
@@ -149,7 +150,7 @@ macro_rules! run {
             "jnz 2b",
             "5:",
             $(concat!("tilestored [{", $rows, "} + {d}*1 + ", $column, "], ", $register),)*
-            // A tile of one register of rows has no lower ones.
+            // A tile with one register of rows has no lower registers.
             "/* {lower} */",
             s = inout(reg) $steps.as_ptr() => _,
             n = inout(reg) $steps.len() => _,
@@ -166,7 +167,7 @@ macro_rules! run {
     };
 }
 
-/// The loops of one instruction, for all sizes of tiles.
+/// The loops of one instruction, for all tile sizes.
 macro_rules! runs {
     ($name:ident, $product:literal) => {
         /// # Safety
@@ -233,7 +234,7 @@ runs!(run_bf16, "tdpbf16ps");
 runs!(run_s8, "tdpbssd");
 runs!(run_u8, "tdpbusd");
 
-/// Pairs of bf16, summed in f32. Subnormal numbers count as zero.
+/// Products of bf16 pairs, summed in f32. Subnormal numbers are treated as zero.
 ///
 /// # Safety
 /// As [`super::strided_tile::StridedFn`]; the registers are [`Configured`]. The left operand is
@@ -243,7 +244,7 @@ pub(super) unsafe fn bf16(vectors: usize, tile: &Strided<'_>) {
     unsafe { whole_tile::<true>(run_bf16, vectors, tile) };
 }
 
-/// Fours of i8, summed in i32 modulo 2^32.
+/// Products of four i8, summed in i32 modulo 2^32.
 ///
 /// # Safety
 /// As [`bf16`].
@@ -252,7 +253,7 @@ pub(super) unsafe fn s8(vectors: usize, tile: &Strided<'_>) {
     unsafe { whole_tile::<false>(run_s8, vectors, tile) };
 }
 
-/// Fours of u8 times i8, summed in i32 modulo 2^32.
+/// Products of four u8 with four i8, summed in i32 modulo 2^32.
 ///
 /// # Safety
 /// As [`bf16`].
@@ -261,8 +262,8 @@ pub(super) unsafe fn u8(vectors: usize, tile: &Strided<'_>) {
     unsafe { whole_tile::<false>(run_u8, vectors, tile) };
 }
 
-/// The bytes from each row to the next, if there are as many as a register has and they are
-/// one distance apart.
+/// The distance of rows in bytes, if there are as many rows as a register has and they are equally
+/// spaced.
 fn distance<T: Copy>(rows: &[T], bytes: impl Fn(T, T) -> isize) -> Option<isize> {
     let distance = bytes(*rows.first()?, *rows.get(1)?);
     let same = rows
@@ -271,13 +272,13 @@ fn distance<T: Copy>(rows: &[T], bytes: impl Fn(T, T) -> isize) -> Option<isize>
     (same && rows.len() == SIDE).then_some(distance)
 }
 
-/// A register in memory.
+/// A register's contents in memory.
 #[repr(align(64))]
 #[expect(dead_code, reason = "written and read through pointers")]
 #[derive(Clone, Copy)]
 struct Register([u8; SIDE * ROW]);
 
-/// Steps that are prepared, and the registers that are copied for them.
+/// Prepared steps, and the registers that are copied for them.
 struct Batch {
     steps: [MaybeUninit<Step>; STEPS],
     count: usize,
@@ -295,18 +296,20 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Copies the first `units` of each of some rows to a register, whose other units are zero.
+    /// Copies the first `units` units of each of some rows to a register, and fills the register
+    /// with zeros.
     ///
     /// # Safety
-    /// The units can be read; there are at most 16 rows, of at most 16 units; a register is left.
-    /// AVX-512 F.
+    /// The units can be read; there are at most 16 rows, of at most 16 units; a free register
+    /// remains. AVX-512 F.
     #[target_feature(enable = "avx512f")]
     unsafe fn copy(&mut self, rows: impl Iterator<Item = *const u8>, units: usize) -> Rows {
         let register = self.copies[self.copied].as_mut_ptr().cast::<i32>();
         self.copied += 1;
         let mask = ((1u32 << units) - 1) as u16;
-        // SAFETY: the caller promises: the units can be read; there are at most 16 rows, of at most
-        // 16 units; a register is left. AVX-512 F; a register has 16 rows of 16 units.
+        // SAFETY: the caller promises that the units can be read, that there are at most 16 rows of
+        // at most 16 units, that a free register remains, and AVX-512 F; a register has 16 rows of
+        // 16 units.
         unsafe {
             let mut count = 0;
             for row in rows {
@@ -324,11 +327,11 @@ impl Batch {
         }
     }
 
-    /// Copies some groups of a panel of so many vectors to registers beside each other, whose
-    /// other rows are zero.
+    /// Copies some groups of a panel with this many vectors to adjacent registers, and fills their
+    /// other rows with zeros.
     ///
     /// # Safety
-    /// As [`Self::copy`], with `groups` at most 16; so many registers are left.
+    /// As [`Self::copy`], with `groups` at most 16; a free register remains for each vector.
     #[target_feature(enable = "avx512f")]
     unsafe fn copy_groups(
         &mut self,
@@ -342,7 +345,7 @@ impl Batch {
         for row in 0..SIDE {
             let group = panel.wrapping_offset(row as isize * distance);
             for vector in 0..vectors {
-                // SAFETY: groups have so many vectors, and the registers room for 16.
+                // SAFETY: groups have this many vectors, and the registers room for 16.
                 unsafe {
                     let units = match row < groups {
                         true => _mm512_loadu_epi32(group.cast::<i32>().add(vector * SIDE)),
@@ -358,12 +361,12 @@ impl Batch {
         }
     }
 
-    /// Adds the steps' products to the sums, and forgets them.
+    /// Adds the products of the steps to the sums, and clears the list of steps.
     ///
     /// # Safety
     /// As [`RunFn`].
     unsafe fn run(&mut self, run: RunFn, size: [usize; 2], sums: &[Rows; 2], load: bool) {
-        // SAFETY: so many steps were written; the caller promises what [`RunFn`] asks for.
+        // SAFETY: `count` steps were written; the caller promises what [`RunFn`] asks for.
         unsafe {
             let steps = core::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
             run(size, steps, sums, load);
@@ -408,8 +411,8 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
                 left: [NOWHERE; 2],
                 right: NOWHERE,
             };
-            // SAFETY: units of the stretch can be read in every row and column; there are
-            // registers for the copies of a step.
+            // SAFETY: units of the stretch can be read in every row and column; enough registers
+            // remain for the copies of a step.
             unsafe {
                 for (g, rows) in groups_of_rows().enumerate() {
                     step.left[g] = match distances[g] {
@@ -435,8 +438,8 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
             }
         }
     }
-    // SAFETY: units of the stretch can be read in every row and column; there are registers for the
-    // copies of a step; sums that are not direct are in the buffer, all of them.
+    // SAFETY: units of the stretch can be read in every row and column; enough registers remain for
+    // the copies of a step; sums that are not stored directly are all in the buffer.
     unsafe {
         if batch.count > 0 || !load {
             batch.run(run, size, &sums, load);
@@ -447,8 +450,8 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
     }
 }
 
-/// Where the sums of a tile lie in the result, if it fills its registers and its rows are one
-/// distance apart.
+/// The addresses of a tile's sums in the result, if the tile fills its registers and its rows are
+/// equally spaced.
 fn direct_sums(tile: &Strided<'_>, vectors: usize) -> Option<[Rows; 2]> {
     let bytes = |a: isize, b: isize| (b - a) * UNIT as isize;
     let mut sums = [NOWHERE; 2];
@@ -465,10 +468,10 @@ fn direct_sums(tile: &Strided<'_>, vectors: usize) -> Option<[Rows; 2]> {
     one.then_some(sums)
 }
 
-/// Writes sums to the result, or adds them to it.
+/// Writes the sums to the result, or adds them to it.
 ///
 /// # Safety
-/// As [`bf16`]; the sums of all rows are there.
+/// As [`bf16`]; `sums` has the sums of all rows.
 #[target_feature(enable = "avx512f")]
 unsafe fn write<const FLOAT: bool>(sums: *const i32, vectors: usize, tile: &Strided<'_>) {
     let mask = |vector: usize| {
@@ -478,7 +481,7 @@ unsafe fn write<const FLOAT: bool>(sums: *const i32, vectors: usize, tile: &Stri
     for (row, &offset) in tile.row_offsets.iter().enumerate() {
         for vector in 0..vectors {
             let mask = mask(vector);
-            // SAFETY: the mask has the tile's columns alone.
+            // SAFETY: the mask selects only the tile's columns.
             unsafe {
                 let sums = _mm512_loadu_epi32(sums.add((row * vectors + vector) * SIDE));
                 let place = tile.out.cast::<i32>().offset(offset).add(vector * SIDE);

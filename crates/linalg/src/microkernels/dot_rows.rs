@@ -1,9 +1,8 @@
-//! Dot products along the rows of a matrix as it lies in memory: what is left of a
-//! product whose left operand has few rows, and whose right one is contiguous along
-//! the depth.
+//! Dot products along the rows of a matrix, read in place: for products whose left operand has few
+//! rows and whose right one is contiguous along the depth.
 //!
-//! Each of a few columns is multiplied by each of a few rows; every such pair has
-//! vectors of sums of its own, which are added at the end.
+//! Each of a few columns is multiplied by each of a few rows; every pair has accumulator vectors of
+//! its own, whose lanes are added at the end.
 
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 mod neon;
@@ -12,25 +11,25 @@ use super::{CpuFeatures, VectorWidth};
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
-/// The most rows of the left operand that are used together.
+/// The maximum number of rows of the left operand that are used together.
 pub(crate) const MAX_ROWS: usize = 4;
-/// Columns that are computed together, of as many as are asked for.
+/// Columns that are computed together.
 pub(crate) const COLUMNS: usize = 4;
 
-/// Some rows times some columns.
+/// A product of some rows and some columns.
 pub(crate) struct Dots<'a> {
-    /// Rows of `depth` numbers of the sums' type: 1 to [`MAX_ROWS`].
+    /// 1 to [`MAX_ROWS`] rows of `depth` numbers of the sums' type.
     pub(crate) rows: &'a [*const u8],
     pub(crate) depth: usize,
-    /// The right operand, from which columns are counted in elements.
+    /// The right operand; column offsets count from here, in elements.
     pub(crate) rhs: *const u8,
-    /// Where they are.
+    /// The offsets of the columns.
     pub(crate) columns: &'a [isize],
-    /// Where the sums go: those of a row one after the other.
+    /// The sums: those of a row are contiguous.
     pub(crate) sums: *mut u8,
-    /// From one row of sums to the next.
+    /// The distance between rows of sums.
     pub(crate) stride: usize,
-    /// Whether columns are read one after the other, not side by side.
+    /// Whether columns are read one after the other rather than side by side.
     pub(crate) sequential: bool,
 }
 
@@ -41,8 +40,8 @@ pub(crate) struct Dots<'a> {
 /// written, and the CPU has what the function was made for.
 pub(crate) type DotsFn = unsafe fn(&Dots<'_>);
 
-/// The function for a right operand of a type, whose left operand and sums are f64
-/// or, for other types, f32.
+/// The function for a right operand of this type. The left operand and the sums are f64 if it is
+/// f64, otherwise f32.
 #[inline(always)]
 pub(crate) fn dots_function(isa: CpuFeatures, rhs: ElementType) -> Option<DotsFn> {
     #[cfg(target_arch = "x86_64")]
@@ -111,7 +110,7 @@ where
     }
 }
 
-/// Vectors of an element type as numbers that are summed.
+/// Vectors of an element type, converted to the type in which sums are computed.
 #[cfg(target_arch = "x86_64")]
 trait Vector {
     type Element;
@@ -133,21 +132,20 @@ trait Vector {
     /// # Safety
     /// The CPU has the type's instructions.
     unsafe fn sum(a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
-    /// The sum of the lanes.
+    /// The horizontal sum of the lanes.
     ///
     /// # Safety
     /// The CPU has the type's instructions.
     unsafe fn total(a: Self::Numbers) -> Self::Number;
-    /// The sums of the lanes of each of [`COLUMNS`] sums, added side by side: a third
-    /// of the instructions of one after the other.
+    /// The horizontal sums of [`COLUMNS`] vectors, computed together: this takes a third of the
+    /// instructions of computing one after the other.
     ///
     /// # Safety
-    /// So many numbers can be written; the CPU has the
-    /// type's instructions.
+    /// [`COLUMNS`] numbers can be written; the CPU has the type's instructions.
     unsafe fn totals(sums: [Self::Numbers; COLUMNS], to: *mut Self::Number);
 }
 
-/// Vectors of element types, of one set of instructions.
+/// The vectors of the element types, for one instruction set.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vectors {
     ($features:literal; $($name:ident, $element:ty, $number:ty, $numbers:ty, $lanes:literal,
@@ -196,8 +194,8 @@ macro_rules! vectors {
     )*};
 }
 
-/// The dot products of one set of instructions: its features, and how many rows' sums with
-/// [`COLUMNS`] columns fit its registers.
+/// The dot products for one instruction set: its features, and the number of rows whose sums with
+/// [`COLUMNS`] columns fit the registers.
 #[cfg(target_arch = "x86_64")]
 macro_rules! dots_in_registers {
     ($features:literal, $rows:literal) => {
@@ -233,16 +231,16 @@ macro_rules! dots_in_registers {
             }
         }
 
-        /// A row times [`COLUMNS`] columns from `start` on, one after the other.
+        /// Multiplies a row by [`COLUMNS`] columns from `start` on, one after the other.
         ///
         /// # Safety
-        /// As [`dots`]; there are that row and so many columns.
+        /// As [`dots`]; this row and these columns exist.
         #[target_feature(enable = $features)]
         unsafe fn in_turn<V: Vector>(dots: &Dots<'_>, row: usize, start: usize) {
-            /// Vectors at a time, whose sums do not wait for one another.
+            /// Vectors processed together, with independent sums.
             const U: usize = 4;
-            // SAFETY: the caller promises what [`dots`] asks for; masks have elements below `depth`
-            // alone.
+            // SAFETY: the caller promises what [`dots`] asks for; masks select only elements below
+            // `depth`.
             unsafe {
                 let lhs: *const V::Number = dots.rows.get_unchecked(row).cast();
                 let mut sums = [V::zero(); COLUMNS];
@@ -276,11 +274,11 @@ macro_rules! dots_in_registers {
             }
         }
 
-        /// `M` rows from `first` on times `N` columns from `start` on, `U` vectors of each at a
-        /// time.
+        /// Multiplies `M` rows from `first` on by `N` columns from `start` on, `U` vectors of each
+        /// at a time.
         ///
         /// # Safety
-        /// As [`dots`]; there are so many rows and columns.
+        /// As [`dots`]; these rows and columns exist.
         #[target_feature(enable = $features)]
         unsafe fn tile<V: Vector, const M: usize, const N: usize, const U: usize>(
             dots: &Dots<'_>,
@@ -288,8 +286,8 @@ macro_rules! dots_in_registers {
             start: usize,
         ) {
             let depth = dots.depth;
-            // SAFETY: the caller promises what [`dots`] asks for; masks have elements below `depth`
-            // alone.
+            // SAFETY: the caller promises what [`dots`] asks for; masks select only elements below
+            // `depth`.
             unsafe {
                 let lhs: [*const V::Number; M] =
                     core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());
@@ -298,8 +296,8 @@ macro_rules! dots_in_registers {
                         .cast::<V::Element>()
                         .offset(dots.columns[start + n])
                 });
-                // With several rows there is time to fetch the next columns, whose rows are too
-                // short for the CPU to foresee them.
+                // With several rows there is time to prefetch the next columns, whose rows are too
+                // short for the hardware prefetcher.
                 let ahead = match dots.columns {
                     [start, .., end] if M > 2 && N > 1 => {
                         (end - start) / (dots.columns.len() as isize - 1) * COLUMNS as isize
@@ -359,7 +357,7 @@ macro_rules! dots_in_registers {
 mod avx512 {
     use super::{COLUMNS, Dots, Vector};
     use core::arch::x86_64::*;
-    /// The sums of the lanes of four vectors.
+    /// The horizontal sums of four vectors.
     ///
     /// # Safety
     /// Four numbers can be written; AVX-512 F.
@@ -367,7 +365,7 @@ mod avx512 {
     unsafe fn totals_f32([a, b, c, d]: [__m512; COLUMNS], to: *mut f32) {
         let pairs = |a, b| _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
         let (ab, cd) = (pairs(a, b), pairs(c, d));
-        // Each quarter has a sum for each of the four.
+        // Each 128-bit quarter has a partial sum of each of the four vectors.
         let low = _mm512_shuffle_ps::<0b01_00_01_00>(ab, cd);
         let quarters = _mm512_add_ps(low, _mm512_shuffle_ps::<0b11_10_11_10>(ab, cd));
         let upper = _mm512_shuffle_f32x4::<0b11_10_11_10>(quarters, quarters);
@@ -377,7 +375,7 @@ mod avx512 {
         unsafe { _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(halves), upper)) };
     }
 
-    /// The sums of the lanes of four vectors.
+    /// The horizontal sums of four vectors.
     ///
     /// # Safety
     /// Four numbers can be written; AVX-512 F.
@@ -385,7 +383,7 @@ mod avx512 {
     unsafe fn totals_f64([a, b, c, d]: [__m512d; COLUMNS], to: *mut f64) {
         let pairs = |a, b| _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
         let (ab, cd) = (pairs(a, b), pairs(c, d));
-        // The first two quarters of both, and the last two.
+        // The first two quarters of both vectors, and the last two.
         let low = _mm512_shuffle_f64x2::<0b01_00_01_00>(ab, cd);
         let both = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0b11_10_11_10>(ab, cd));
         let first = _mm512_shuffle_f64x2::<0b10_00_10_00>(both, both);
@@ -420,19 +418,19 @@ mod avx512 {
     dots_in_registers!("avx512f,avx512bw,avx512vl", 4);
 }
 
-/// Masks are of the first lanes, so many as they have bits.
+/// AVX2: a mask selects as many first lanes as it has bits set.
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::{COLUMNS, Dots, Vector};
     use core::arch::x86_64::*;
-    /// Which 32-bit lanes there are.
+    /// The 32-bit lanes that the mask selects.
     #[target_feature(enable = "avx2,fma")]
     fn lanes(mask: u16) -> __m256i {
         let count = _mm256_set1_epi32(mask.count_ones().cast_signed());
         _mm256_cmpgt_epi32(count, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
     }
 
-    /// Which 64-bit lanes there are.
+    /// The 64-bit lanes that the mask selects.
     #[target_feature(enable = "avx2,fma")]
     fn wide_lanes(mask: u16) -> __m256i {
         let count = _mm256_set1_epi64x(i64::from(mask.count_ones()));
@@ -485,7 +483,7 @@ mod avx2 {
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)))
     }
 
-    /// The sums of the lanes of four vectors.
+    /// The horizontal sums of four vectors.
     #[target_feature(enable = "avx2,fma")]
     fn sums_f32([a, b, c, d]: [__m256; COLUMNS]) -> __m128 {
         let halves = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
@@ -493,7 +491,7 @@ mod avx2 {
         _mm_add_ps(_mm256_castps256_ps128(halves), upper)
     }
 
-    /// The sums of the lanes of four vectors.
+    /// The horizontal sums of four vectors.
     #[target_feature(enable = "avx2,fma")]
     fn sums_f64([a, b, c, d]: [__m256d; COLUMNS]) -> __m256d {
         let (ab, cd) = (_mm256_hadd_pd(a, b), _mm256_hadd_pd(c, d));

@@ -1,16 +1,16 @@
-//! One row times a matrix that lies far away, along the matrix's rows: some of them are
-//! multiplied by a number each and added to the result, which stays near. So memory is read
-//! from few places, in order, where panels of columns would come back to each of its pages
-//! many times over.
+//! Vector-matrix products (one row times a matrix) for matrices outside the caches, along the
+//! matrix's rows: several rows at a time are scaled by one element each and added to the result,
+//! which stays in a cache. Memory is thus read in order from few places, whereas panels of columns
+//! would return to each memory page many times.
 
 use super::long_rows::{LongRows, LongRowsFn, NEAR, Order};
 use super::{CpuFeatures, VectorWidth};
 use tegula_ir::ElementType;
 
-/// Bytes of a page. A load waits for a store before it to the same place of another page.
+/// Bytes of a page. A load waits for an earlier store with the same offset in another page.
 const PAGE: usize = 4096;
 
-/// The function for a row and a matrix of one type, if the instructions have one.
+/// The function for a row and a matrix of one type, if the instruction set has one.
 #[inline(always)]
 pub(crate) fn long_rows_function(
     isa: CpuFeatures,
@@ -35,8 +35,8 @@ pub(crate) fn long_rows_function(
     None
 }
 
-/// A module with the product of one kind of vector: its lanes, and how it is made of one number,
-/// loaded, stored, multiplied and added, and loaded and stored in part.
+/// A module with the product for one kind of vector: its number of lanes, and its operations:
+/// broadcast, load, store, multiply-add, partial load and partial store.
 #[cfg(target_arch = "x86_64")]
 macro_rules! long_rows {
     (
@@ -66,9 +66,9 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Goes through the matrix with sums in memory of their own for so many columns at a
-            /// time, so many bytes from the place in its page where the matrix begins in one.
-            /// The vectors that are loaded ahead never have the place of those that are stored.
+            /// Multiplies in chunks of columns. The sums of a chunk are in separate memory, at a
+            /// given distance from the position in its page at which the chunk begins: vectors that
+            /// are loaded ahead never have the page offset of those that are stored.
             ///
             /// # Safety
             /// As [`long_rows`](fn@long_rows).
@@ -92,8 +92,8 @@ macro_rules! long_rows {
                         add: false,
                         ..*product
                     };
-                    // SAFETY: the caller promises what [`long_rows`] asks for; there is room for
-                    // the sums, less than a page behind the memory's beginning.
+                    // SAFETY: the caller promises what [`long_rows`] asks for; the memory has room
+                    // for the sums, which start less than a page after its beginning.
                     unsafe {
                         through(&part);
                         let out = product.out.cast::<f32>().add(start);
@@ -105,15 +105,15 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Goes through `R` rows at a time, `V` vectors of each.
+            /// Processes `R` rows at a time, `V` vectors of each.
             ///
             /// # Safety
             /// As [`long_rows`](fn@long_rows).
             #[target_feature(enable = $features)]
             unsafe fn through<const R: usize, const V: usize>(product: &LongRows) {
                 let mut at = 0;
-                // SAFETY: the caller promises what [`long_rows`] asks for; rows below `depth` alone
-                // are asked for.
+                // SAFETY: the caller promises what [`long_rows`] asks for; only rows below `depth`
+                // are used.
                 unsafe {
                     if !product.add {
                         product.out.cast::<f32>().write_bytes(0, product.columns);
@@ -129,14 +129,15 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Adds `R` rows of the matrix from one on to the result so far.
+            /// Adds the products with `R` rows of the matrix, from row `at` on, to the result so
+            /// far.
             ///
             /// # Safety
-            /// As [`long_rows`](fn@long_rows); there are so many rows.
+            /// As [`long_rows`](fn@long_rows); the matrix has these rows.
             #[target_feature(enable = $features)]
             unsafe fn rows<const R: usize, const V: usize>(product: &LongRows, at: usize) {
-                // SAFETY: the caller promises what [`long_rows`] asks for; masks have the columns
-                // that there are alone.
+                // SAFETY: the caller promises what [`long_rows`] asks for; masks select only
+                // existing columns.
                 unsafe {
                     let out = product.out.cast::<f32>();
                     let (row, matrix) = (product.row.cast::<f32>(), product.matrix.cast::<f32>());
@@ -156,7 +157,7 @@ macro_rules! long_rows {
                         $write(place, mask, sum);
                     };
                     let mut column = 0;
-                    // From here on the vectors of a row, or of all, are aligned.
+                    // From here on the vectors of one row, or of all rows, are aligned.
                     let lead = rows[0].align_offset(4 * LANES).min(product.columns);
                     if lead > 0 && (R == 1 || product.stride % LANES as isize == 0) {
                         part(0, lead);
@@ -264,14 +265,14 @@ mod tests {
         }
     }
 
-    /// Small dyadic numbers, which all the types have.
+    /// Small dyadic numbers, exact in all the types.
     fn numbers<T: Number>(count: usize, seed: usize) -> Vec<T> {
         let number = |i: usize| T::of(((i * 7919 + seed * 31) % 15) as f32 / 4.0 - 1.75);
         (0..count).map(number).collect()
     }
 
-    /// Rows times matrices whose first element, whose stride and whose columns are no multiples
-    /// of a vector, or all of a page.
+    /// Tests rows times matrices whose first element, stride and columns are not multiples of a
+    /// vector, or are all multiples of a page.
     fn check<T: Number, O: Number>(isa: CpuFeatures) {
         let Some(function) = long_rows_function(isa, [T::TYPE, T::TYPE, O::TYPE]) else {
             return;
@@ -311,7 +312,8 @@ mod tests {
                     add,
                     order,
                 };
-                // SAFETY: the vectors have so many elements; sums need no alignment to be right.
+                // SAFETY: the vectors have this many elements; sums need no alignment for
+                // correctness.
                 unsafe { function(&product) };
                 for (j, &out) in out.iter().enumerate() {
                     let term =

@@ -1,5 +1,5 @@
-//! One row times a matrix of 16-bit floats, along the matrix's rows as [`super::gemv`] does:
-//! eight of them side by side, with sums in f32 in memory of their own.
+//! Vector-matrix products with a matrix of 16-bit floats, along the matrix's rows as in
+//! [`super::gemv`]: eight rows at a time, with f32 sums in separate memory.
 
 use super::long_rows::{LongRows, LongRowsFn, TOGETHER as COLUMNS};
 use super::vector512::{Bf16, F16, F32, Vector};
@@ -12,7 +12,7 @@ const LANES: usize = COLUMNS / 2;
 /// Rows of the matrix that are read side by side.
 const ROWS: usize = 8;
 
-/// The function for a row and a matrix of a type.
+/// The function for a matrix type (also the row's) and a result type.
 #[inline(always)]
 pub(super) fn function(matrix: ElementType, out: ElementType) -> Option<LongRowsFn> {
     match (matrix, out) {
@@ -24,17 +24,17 @@ pub(super) fn function(matrix: ElementType, out: ElementType) -> Option<LongRows
     }
 }
 
-/// A 16-bit type, [`COLUMNS`] of whose elements are two vectors of `f32`.
+/// A 16-bit type: [`COLUMNS`] elements widen to two vectors of `f32`.
 trait Halves {
     fn number(bits: u16) -> f32;
 
-    /// Elements as numbers, in an order that suits the type; 0 where the mask is false.
+    /// Widened elements, in an order that suits the type; 0 where the mask is false.
     ///
     /// # Safety
     /// The elements of the mask can be read; AVX-512 F, BW and VL.
     unsafe fn numbers(from: *const i16, mask: u32) -> [__m512; 2];
 
-    /// What [`Self::numbers`] gave, in the order of the elements.
+    /// The output of [`Self::numbers`], in the order of the elements.
     ///
     /// # Safety
     /// AVX-512 F, BW and VL.
@@ -46,7 +46,7 @@ impl Halves for Bf16 {
         f32::from_bits(u32::from(bits) << 16)
     }
 
-    /// Even ones and odd ones: to widen neighbours took a quarter longer.
+    /// Even and odd elements: widening adjacent elements took a quarter longer.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn numbers(from: *const i16, mask: u32) -> [__m512; 2] {
         // SAFETY: the caller promises that the elements of the mask can be read, and that the CPU
@@ -100,7 +100,7 @@ impl Halves for F16 {
 unsafe fn long_rows<H: Halves, O: Vector>(product: &LongRows) {
     let mut at = 0;
     // SAFETY: the caller promises what [`LongRowsFn`] asks for, and a CPU with AVX-512 F, BW and
-    // VL; rows below `depth` alone are asked for, and columns below `columns` are in the masks.
+    // VL; only rows below `depth` are used, and masks select only columns below `columns`.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<H, ROWS>(product, at);
@@ -133,7 +133,7 @@ unsafe fn long_rows<H: Halves, O: Vector>(product: &LongRows) {
     }
 }
 
-/// The columns that there are of [`COLUMNS`], if so many are left.
+/// The mask of the first `left` of [`COLUMNS`] columns.
 fn mask(left: usize) -> u32 {
     match left {
         COLUMNS.. => u32::MAX,
@@ -141,26 +141,26 @@ fn mask(left: usize) -> u32 {
     }
 }
 
-/// Sums of [`COLUMNS`] columns.
+/// Loads the sums of [`COLUMNS`] columns.
 ///
 /// # Safety
-/// They can be read; AVX-512 F.
+/// The sums can be read; AVX-512 F.
 #[target_feature(enable = "avx512f")]
 unsafe fn load(sums: *const f32) -> [__m512; 2] {
-    // SAFETY: the caller promises: they can be read; AVX-512 F.
+    // SAFETY: the caller promises that the sums can be read, and AVX-512 F.
     unsafe { [_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(LANES))] }
 }
 
-/// Adds `R` rows of the matrix from one on to the sums; the first ones are the sums.
+/// Adds the products with `R` rows of the matrix, from row `at` on, to the sums; the first rows
+/// initialise the sums.
 ///
 /// # Safety
-/// As [`long_rows`]; there are so many rows.
+/// As [`long_rows`]; the matrix has these rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn rows<H: Halves, const R: usize>(product: &LongRows, at: usize) {
     let (row, matrix) = (product.row.cast::<u16>(), product.matrix.cast::<i16>());
     let sums = product.sums.cast::<f32>();
-    // SAFETY: the caller promises what [`long_rows`] asks for; masks have the columns that there
-    // are alone.
+    // SAFETY: the caller promises what [`long_rows`] asks for; masks select only existing columns.
     unsafe {
         let factors: [_; R] = core::array::from_fn(|r| {
             let bits = *row.offset((at + r) as isize * product.step);

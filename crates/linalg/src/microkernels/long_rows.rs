@@ -1,11 +1,10 @@
-//! A product of one row with a matrix, as its functions are told it: [`gemv`](super::gemv), and `gemv_f16` for
-//! floats of 16 bits.
+//! The arguments of vector-matrix products: of [`gemv`](super::gemv), and of `gemv_f16` for 16-bit
+//! floats.
 
-/// In what order a matrix is read.
+/// The order in which a matrix is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// From its beginning to its end, as a loop that only reads would; of at most
-    /// [`NEAR`] columns.
+    /// From beginning to end, as by a loop that only reads; for at most [`NEAR`] columns.
     Sequential,
     /// Pages of six rows side by side.
     Pages,
@@ -15,25 +14,26 @@ pub(crate) enum Order {
     Sixteen,
 }
 
-/// Sums that stay in a first-level cache of 32 KiB while as many bytes of the matrix pass.
+/// The number of sums that stay in a first-level cache of 32 KiB while as many bytes of the matrix
+/// stream through.
 pub(crate) const NEAR: usize = 3 << 10;
 /// Columns of 16-bit floats that are computed together.
 pub(super) const TOGETHER: usize = 32;
 /// One row times a matrix.
 pub(crate) struct LongRows {
-    /// The row's first element, and from one to the next in elements.
+    /// The row's first element, and the distance between elements, in elements.
     pub(crate) row: *const u8,
     pub(crate) step: isize,
-    /// The matrix's first element, and from one of its rows to the next in elements.
+    /// The matrix's first element, and the distance between its rows, in elements.
     pub(crate) matrix: *const u8,
     pub(crate) stride: isize,
     pub(crate) depth: usize,
-    /// Elements of the result, and of a row of the matrix.
+    /// The length of the result and of the matrix's rows.
     pub(crate) columns: usize,
     pub(crate) out: *mut u8,
     /// Room for [`sums_bytes`], aligned to 64.
     pub(crate) sums: *mut u8,
-    /// Whether the product is added to what the result holds.
+    /// Whether the product is added to the result's old value.
     pub(crate) add: bool,
     pub(crate) order: Order,
 }
@@ -45,8 +45,8 @@ pub(crate) struct LongRows {
 /// and the sums overlap nothing, and the CPU has what the function was made for.
 pub(crate) type LongRowsFn = unsafe fn(&LongRows);
 
-/// Bytes of sums that are not elements of the result, for so many columns of a matrix whose
-/// elements have so many bytes: of 16-bit floats.
+/// Bytes of the separate sums for this many columns of a matrix with elements of this many bytes;
+/// only 16-bit floats need them.
 pub(crate) fn sums_bytes(element: usize, columns: usize) -> usize {
     match element {
         4 => 0,

@@ -1,20 +1,20 @@
-//! Matrix kernels for the CPU: the innermost loops of products and convolutions
-//! in the widest instructions that may be used, with a portable form of each.
+//! Microkernels for the CPU: the innermost loops of products and convolutions in the widest
+//! instructions that may be used, each with a portable form.
 //!
-//! - [`neon`]: all of it for AArch64; elsewhere as a model that programs are compiled with.
-//! - `amx`: tiles whose registers are matrices.
+//! - [`neon`]: all of them for AArch64; on other machines a model, against which programs are
+//!   compiled.
+//! - `amx`: tiles in matrix registers.
 //! - [`packed_tile`]: one tile of a product, from packed panels.
-//! - [`strided_tile`]: the same, from operands as they lie in memory.
-//! - [`pack`]: panels from arrays of any strides and type.
+//! - [`strided_tile`]: the same, from operands in place.
+//! - [`pack`]: packs arrays of any strides and type into panels.
 //! - [`dot_rows`]: dot products along rows, without packing.
-//! - [`gemv`]: one row times a large matrix; `gemv_f16`: of 16-bit floats.
-//! - [`store`]: tiles to arrays of any strides and type.
+//! - [`gemv`]: one row times a large matrix; `gemv_f16`: the same for 16-bit floats.
+//! - [`store`]: stores tiles to arrays of any strides and type.
 //!
 //! # Safety
-//! Everything here works on raw pointers: what a function may access is said at
-//! it, and its callers compute from shapes that it stays inside. A function with a
-//! `target_feature` is reached only through a table that [`CpuFeatures`] chose, which says only
-//! what the running CPU has.
+//! All functions work on raw pointers: each states what it may access, and its callers compute
+//! sizes from shapes so that it stays inside. A function with a `target_feature` is reached only
+//! through a table that [`CpuFeatures`] selected, which contains only features of the running CPU.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
@@ -23,7 +23,8 @@ pub(crate) mod gemv;
 #[cfg(target_arch = "x86_64")]
 mod gemv_f16;
 pub(crate) mod long_rows;
-// On other machines it is there for whoever compiles for AArch64, which routines of programs never do.
+// On other machines it serves cross-compilers to AArch64; compiled programs' routines never need
+// it.
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 pub(crate) mod neon;
 pub(crate) mod pack;

@@ -1,9 +1,9 @@
-//! Panels of units from arrays of any strides and element type.
+//! Packs arrays of any strides and element type into panels of units.
 //!
-//! A panel's *lanes* are rows of the left operand or columns of the right one; its
-//! groups follow the depth. Packing goes by *runs*: elements of the depth that are
-//! one stride apart. A unit of several elements at the end of a run that it does not
-//! divide has zeros for what is missing, in the right panel at least.
+//! A panel's *lanes* are rows of the left operand or columns of the right one; its groups follow
+//! the depth. Packing proceeds by *runs*: elements of the depth with a constant stride. If a unit
+//! has several elements and does not divide a run, the run's last unit is filled with zeros, at
+//! least in the right panel.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -17,33 +17,33 @@ pub(super) use avx512::transpose;
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
-/// The most lanes of a panel.
+/// The maximum number of lanes of a panel.
 pub(crate) const MAX_LANES: usize = 32;
-/// Lanes that are looked at together.
+/// Lanes that are examined together.
 const CHUNK: usize = 16;
-/// The most segments of a chunk that are loaded one by one.
+/// The maximum number of segments of a chunk that are loaded separately.
 const MAX_SEGMENTS: usize = 4;
 
-/// Lanes whose elements are neighbours in memory.
+/// Lanes whose elements are adjacent in memory.
 #[derive(Clone, Copy, Default)]
 struct Segment {
-    /// One bit for each lane of the chunk.
+    /// A bit for each lane of the chunk.
     mask: u16,
     /// The offset that lane 0 would have.
     offset: isize,
 }
 
-/// The lanes of a panel, by their offsets in elements.
+/// The lanes of a panel, given by offsets in elements.
 pub(crate) struct Lanes {
     offsets: [isize; MAX_LANES],
     count: usize,
     segments: [[Segment; MAX_SEGMENTS]; MAX_LANES / CHUNK],
-    /// How many segments each chunk has; 0: too many.
+    /// The number of segments of each chunk; 0 if there are too many.
     counts: [u8; MAX_LANES / CHUNK],
 }
 
 impl Lanes {
-    /// `count` lanes, at most [`MAX_LANES`], whose offsets `fill` writes.
+    /// `count` lanes, at most [`MAX_LANES`]; `fill` writes their offsets.
     pub(crate) fn new(count: usize, fill: impl FnOnce(&mut [isize])) -> Self {
         let count = count.min(MAX_LANES);
         let mut lanes = Self {
@@ -82,8 +82,8 @@ impl Lanes {
         &self.offsets[..self.count]
     }
 
-    /// The offset of the first lane, if there are as many as there can be and all are
-    /// neighbours.
+    /// The offset of the first lane, if the panel has the maximum number of lanes and all are
+    /// adjacent.
     #[cfg(target_arch = "x86_64")]
     fn neighbours(&self) -> Option<isize> {
         let next = |pair: &[isize]| pair[1] == pair[0] + 1;
@@ -91,7 +91,7 @@ impl Lanes {
         all.then_some(self.offsets[0])
     }
 
-    /// The offset of the first lane, if all that there are are neighbours.
+    /// The offset of the first lane, if all lanes are adjacent.
     #[cfg(any(target_arch = "aarch64", feature = "std"))]
     pub(super) fn in_a_row(&self) -> Option<isize> {
         let mut pairs = self.offsets().windows(2);
@@ -99,7 +99,7 @@ impl Lanes {
         self.offsets().first().copied().filter(|_| all)
     }
 
-    /// The segments of a chunk, if they are few.
+    /// The segments of a chunk, if there are few.
     #[cfg(target_arch = "x86_64")]
     fn segments(&self, chunk: usize) -> Option<&[Segment]> {
         match self.counts[chunk] {
@@ -111,26 +111,26 @@ impl Lanes {
 
 /// One run of a panel.
 pub(crate) struct Run<'a> {
-    /// The run's first element in a lane at offset 0.
+    /// The run's first element, in a lane with offset 0.
     pub(crate) source: *const u8,
-    /// From one element to the next.
+    /// The stride of the elements.
     pub(crate) stride: isize,
-    /// How many elements.
+    /// The number of elements.
     pub(crate) length: usize,
     pub(crate) lanes: &'a Lanes,
-    /// Where the run's first group goes.
+    /// The address of the run's first group.
     pub(crate) target: *mut u8,
-    /// Units of a group, at least as many as lanes; the rest is zero.
+    /// Units of a group, at least as many as lanes; units without a lane are zero.
     pub(crate) width: usize,
 }
 
-/// Packs a run; gives whether a unit that must not be subnormal is.
+/// Packs a run; returns whether a unit is subnormal that must not be.
 ///
 /// # Safety
 /// Every element of every lane can be read, and every group can be written.
 pub(crate) type PackFn = unsafe fn(&Run<'_>) -> bool;
 
-/// How elements of a type become the units of an arithmetic.
+/// The function that packs elements of a type into an arithmetic's units.
 #[inline(always)]
 pub(crate) fn pack_function(
     isa: CpuFeatures,
@@ -183,7 +183,7 @@ pub(crate) fn pack_function(
     Some(function)
 }
 
-/// An element as a unit. Integers keep their value modulo the unit's size.
+/// Converts an element to a unit. Integers keep their value modulo the unit's size.
 pub(crate) trait Convert<To> {
     fn convert(self) -> To;
 }
@@ -227,7 +227,7 @@ converts! {
     u64 => i64: |x| x as i64;
 }
 
-/// Units of one element.
+/// Packs units of one element.
 ///
 /// # Safety
 /// As [`PackFn`].
@@ -250,7 +250,7 @@ unsafe fn singles<S: Copy + Convert<U>, U: Copy + Default>(run: &Run<'_>) -> boo
     false
 }
 
-/// Units of two elements of 16 bits, the first in the lower half.
+/// Packs units of two 16-bit elements, the first in the lower half.
 ///
 /// # Safety
 /// As [`PackFn`].
@@ -281,7 +281,7 @@ unsafe fn pairs<S: Copy + Convert<u16>, const CHECK: bool>(run: &Run<'_>) -> boo
     subnormal
 }
 
-/// Units of four elements of 8 bits, the first in the lowest byte.
+/// Packs units of four 8-bit elements, the first in the lowest byte.
 ///
 /// # Safety
 /// As [`PackFn`].
@@ -310,46 +310,45 @@ unsafe fn quads(run: &Run<'_>) -> bool {
     false
 }
 
-/// Whether a bf16 is neither zero nor normal.
+/// Whether a bf16 is subnormal (neither zero nor normal).
 fn is_subnormal(bits: u16) -> bool {
     bits & 0x7f80 == 0 && bits & 0x7f != 0
 }
 
-/// Groups of units, one for each row, become rows of units: at most 16 groups, of at most
-/// [`MAX_LANES`] rows, to rows that are so many units apart.
+/// Transposes groups of units, each with a unit for every row, to rows of units: at most 16 groups,
+/// of at most [`MAX_LANES`] rows, to rows at a distance of `distance` units.
 ///
 /// # Safety
-/// As many units of each row can be written as there are groups. The CPU has AVX-512 F, if it is
-/// one of x86-64.
+/// As many units of each row can be written as there are groups. On x86-64, the CPU has AVX-512 F.
 pub(crate) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distance: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises: as many units of each row can be written as there are groups.
-    // The CPU has AVX-512 F, if it is one of x86-64.
+    // SAFETY: the caller promises that as many units of each row can be written as there are
+    // groups, and AVX-512 F.
     unsafe {
         avx512::turn(groups, rows, target, distance);
     }
     #[cfg(not(target_arch = "x86_64"))]
     for (unit, group) in groups.chunks(rows.max(1)).enumerate() {
         for (row, &value) in group.iter().enumerate() {
-            // SAFETY: the caller promises: as many units of each row can be written as there are
-            // groups. The CPU has AVX-512 F, if it is one of x86-64.
+            // SAFETY: the caller promises that as many units of each row can be written as there
+            // are groups.
             unsafe { target.add(row * distance + unit).write(value) };
         }
     }
 }
 
-/// Whether any of some bf16 is neither zero nor normal.
+/// Whether any of some bf16 is subnormal (neither zero nor normal).
 ///
 /// # Safety
-/// They can be read, and the CPU has AVX-512 F, BW and VL where [`super::CpuFeatures`] may say so.
+/// The numbers can be read; the CPU has AVX-512 F, BW and VL where [`super::CpuFeatures`] may
+/// report them.
 pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises: they can be read, and the CPU has AVX-512 F, BW and VL where
-    // [`super::CpuFeatures`] may say so.
+    // SAFETY: the caller promises that the numbers can be read, and that the CPU has AVX-512 F, BW
+    // and VL where [`super::CpuFeatures`] may report them.
     return unsafe { avx512::any_subnormal(source.cast(), count) };
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller promises: they can be read, and the CPU has AVX-512 F, BW and VL where
-    // [`super::CpuFeatures`] may say so.
+    // SAFETY: the caller promises that the numbers can be read.
     return unsafe { core::slice::from_raw_parts(source, count) }
         .iter()
         .any(|&bits| is_subnormal(bits));
@@ -359,7 +358,7 @@ pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
 mod tests {
     use super::{Arithmetic, CpuFeatures, ElementType, Lanes, PackFn, Run, pack_function};
     use tegula_target::IsaLevel;
-    /// The groups of a run of `length`, 18 lanes in groups of 20.
+    /// The packed groups of a run of `length` elements, with 18 lanes in groups of 20 units.
     fn packed(
         function: PackFn,
         source: &[u16],
@@ -393,7 +392,7 @@ mod tests {
         let here = CpuFeatures::up_to(IsaLevel::Native);
         let native = pack_function(here, ElementType::S16, Arithmetic::I16Pairs);
         for function in [portable, native.expect("pairs of s16")] {
-            // Along the depth, across it, and neither.
+            // Contiguous along the depth, across it, and neither.
             for (stride, lane) in [(1, 41), (23, 1), (3, 50)] {
                 for length in [1, 2, 7, 32, 33] {
                     let at = |lane_index: isize, element: usize| match element < length {
@@ -420,7 +419,8 @@ mod tests {
         }
     }
 
-    /// All lanes of a panel at once give what fewer of them give, which go another way.
+    /// Packing all lanes of a panel at once gives the same as packing fewer, which takes another
+    /// path.
     #[test]
     fn full_panels_are_packed_as_others() {
         use ElementType::{BF16, S8, S16, U8};

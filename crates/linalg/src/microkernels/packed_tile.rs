@@ -19,23 +19,24 @@ pub(crate) enum Arithmetic {
     F32,
     /// `f64`, accumulated in `f64`.
     F64,
-    /// Pairs of `bf16`, accumulated in `f32`. Subnormal numbers count as zero.
+    /// Pairs of `bf16`, accumulated in `f32`. Subnormal numbers are treated as zero.
     Bf16Pairs,
     /// Pairs of `i16`, accumulated in `i32` modulo 2^32.
     I16Pairs,
-    /// Fours of 8 bits, of `u8` times `i8`, accumulated in `i32` modulo 2^32.
+    /// Groups of four `u8` times `i8`, accumulated in `i32` modulo 2^32.
     U8Quads,
-    /// Fours of `i8`, accumulated in `i32` modulo 2^32. The tile adds 128 to what is on the
-    /// left, because CPUs multiply `u8` by `i8`, and takes 128 times each column's sum off.
+    /// Groups of four `i8`, accumulated in `i32` modulo 2^32. CPUs multiply `u8` by `i8`, so the
+    /// tile adds 128 to the left elements, and subtracts 128 times each column's sum from the
+    /// result.
     I8Quads,
-    /// `i32` modulo 2^32.
+    /// `i32`, with arithmetic modulo 2^32.
     I32,
-    /// `i64` modulo 2^64.
+    /// `i64`, with arithmetic modulo 2^64.
     I64,
 }
 
 impl Arithmetic {
-    /// How many elements of the operands a unit holds.
+    /// The number of elements in a unit.
     pub(crate) fn step(self) -> usize {
         match self {
             Self::U8Quads | Self::I8Quads => 4,
@@ -44,7 +45,7 @@ impl Arithmetic {
         }
     }
 
-    /// The type whose elements are units as they are.
+    /// The element type whose elements are units without conversion.
     pub(crate) fn element_type(self) -> Option<ElementType> {
         Some(match self {
             Self::F32 => ElementType::F32,
@@ -55,7 +56,7 @@ impl Arithmetic {
         })
     }
 
-    /// The bytes of a unit, and of an accumulated number.
+    /// The bytes of a unit, and of an accumulator.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 => 8,
@@ -64,19 +65,18 @@ impl Arithmetic {
     }
 }
 
-/// Where a tile's sums go.
+/// The destination of a tile's sums.
 pub(crate) struct Target {
-    /// Element (row, column) is at `out + rows[row] + column`, in accumulated
-    /// numbers.
+    /// Element (row, column) is at `out + rows[row] + column`, in accumulators.
     pub(crate) out: *mut u8,
     /// One offset for each row.
     pub(crate) rows: *const isize,
-    /// Whether they are added to what is there.
+    /// Whether the sums are added to the old values.
     pub(crate) add: bool,
 }
 
-/// Computes a tile: `(rows, vectors, depth, left panel, right panel, units from one
-/// group of the right panel to the next, target)`.
+/// Computes a tile: `(rows, vectors, depth, left panel, right panel, distance between groups of the
+/// right panel in units, target)`.
 ///
 /// # Safety
 /// The panels hold `depth` groups, the target's rows are `vectors` vectors long,
@@ -87,9 +87,9 @@ type TileFn = unsafe fn(usize, usize, usize, *const u8, *const u8, usize, &Targe
 /// A tile's function and its sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TileKernel {
-    /// The most rows.
+    /// The maximum number of rows.
     pub(crate) rows: usize,
-    /// The most vectors.
+    /// The maximum number of vectors.
     pub(crate) vectors: usize,
     /// Lanes of a vector.
     pub(crate) lanes: usize,
@@ -97,12 +97,12 @@ pub(crate) struct TileKernel {
 }
 
 impl TileKernel {
-    /// The most columns.
+    /// The maximum number of columns.
     pub(crate) fn width(&self) -> usize {
         self.lanes * self.vectors
     }
 
-    /// The kernel for an arithmetic; `None` if the instructions lack it.
+    /// The kernel for an arithmetic; `None` if the instruction set lacks it.
     #[inline(always)]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<Self> {
         let new = |rows, vectors, lanes, function| {
@@ -133,7 +133,7 @@ impl TileKernel {
             (VectorWidth::Avx512, Arithmetic::U8Quads) if isa.vnni => {
                 return new(14, 2, 16, avx512_u8::dispatch);
             }
-            // Sums of columns and what they are multiplied by take three registers.
+            // The columns' sums and their factors take three registers.
             (VectorWidth::Avx512, Arithmetic::I8Quads) if isa.vnni => {
                 return new(12, 2, 16, avx512_i8::dispatch);
             }
@@ -157,7 +157,7 @@ impl TileKernel {
     }
 }
 
-/// Calls `tile::<rows, vectors>` for numbers known at run time.
+/// Calls `tile::<rows, vectors>` for numbers that are known at run time.
 #[cfg(target_arch = "x86_64")]
 macro_rules! dispatch {
     ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*]) => {
@@ -175,8 +175,9 @@ macro_rules! dispatch {
     };
 }
 
-/// A module with the tile of one kind of vector. If there is an `excess`, every row's sums
-/// have so much too much for each column of the depth: it is summed up like a row.
+/// A module with the tile for one kind of vector. With an `excess`, every row's sums are too large
+/// by that number times each column's sum over the depth: this is computed like one more row, and
+/// subtracted.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vector_tile {
     (
@@ -338,13 +339,13 @@ vector_tile!(
     avx2_i16, "avx2", i32, 8, [1 2 3 4 5 6],
     _mm256_setzero_si256, |p: *const i32| _mm256_loadu_si256(p.cast()),
     |p: *const i32| _mm256_set1_epi32(*p),
-    // The sum of two products of -2^15 by itself is the one that wraps.
+    // Only the sum of two products that are both (-2^15)^2 wraps.
     |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b)),
     |a, b| _mm256_add_epi32(a, b), |p: *mut i32| _mm256_loadu_si256(p.cast()),
     |p: *mut i32, x| _mm256_storeu_si256(p.cast(), x)
 );
 
-/// Plain loops that the compiler makes vectors of where it can.
+/// Plain loops, which the compiler vectorises where it can.
 mod portable {
     use super::Target;
     const LANES: usize = 4;

@@ -1,4 +1,4 @@
-//! Tiles of accumulated numbers to arrays of any strides and element type.
+//! Stores tiles of accumulators to arrays of any strides and element type.
 
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
@@ -11,18 +11,18 @@ use tegula_ir::ElementType;
 
 /// A tile to be stored.
 pub(crate) struct Stored<'a> {
-    /// Its first number.
+    /// Its first accumulator.
     pub(crate) source: *const u8,
-    /// Numbers from one row to the next.
+    /// The distance between rows, in accumulators.
     pub(crate) stride: usize,
     pub(crate) columns: usize,
-    /// The array, from which offsets are counted in elements.
+    /// The array; offsets count from here, in elements.
     pub(crate) out: *mut u8,
-    /// By row.
+    /// The offset of each row.
     pub(crate) row_offsets: &'a [isize],
-    /// By column; `None`: one after the other.
+    /// The offset of each column; `None` if columns are contiguous.
     pub(crate) column_offsets: Option<&'a [isize]>,
-    /// Whether the numbers are added to what is there.
+    /// Whether the numbers are added to the old values.
     pub(crate) add: bool,
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct Stored<'a> {
 /// Every number can be read and every element written.
 pub(crate) type StoreFn = unsafe fn(&Stored<'_>);
 
-/// How the numbers of an arithmetic become elements of a type, and whether both
-/// are the same, so that numbers can be added to elements.
+/// The function that converts and stores an arithmetic's accumulators as elements of a type, and
+/// whether both types are the same, so that accumulators can be added to elements.
 #[inline(always)]
 pub(crate) fn store_function(
     isa: CpuFeatures,
@@ -69,10 +69,10 @@ pub(crate) fn store_function(
     Some((function, same))
 }
 
-/// A number as an element.
+/// Converts an accumulator to an element.
 trait Element<From> {
     fn of(number: From) -> Self;
-    /// The sum of an element of the number's own type and the number.
+    /// The sum of an element and an accumulator, if they have the same type.
     fn plus(self, number: From) -> Self;
 }
 
@@ -98,14 +98,14 @@ elements! {
     f64 => f64: |x| x, |a, x| a + x;
     i32 => i32: |x| x, |a, x| a.wrapping_add(x);
     i64 => i64: |x| x, |a, x| a.wrapping_add(x);
-    // Nothing is added to elements of another type.
+    // Accumulators are never added to elements of another type.
     f32 => bf16: |x| bf16::from_bits(rounded_to_bf16(x)), |_, x| bf16::from_bits(rounded_to_bf16(x));
     f32 => f16: |x| f16::from_f32(x), |_, x| f16::from_f32(x);
     i32 => u8: |x| x as u8, |_, x| x as u8;
     i32 => u16: |x| x as u16, |_, x| x as u16;
 }
 
-/// The nearest bf16, ties to even, without a branch.
+/// Rounds to the nearest bf16, ties to even, without a branch.
 #[inline(always)]
 fn rounded_to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
@@ -114,7 +114,7 @@ fn rounded_to_bf16(x: f32) -> u16 {
     (if x.is_nan() { quiet } else { rounded }) as u16
 }
 
-/// [`store`]'s loops in wider vectors.
+/// [`store`] compiled for wider vectors.
 ///
 /// # Safety
 /// As [`StoreFn`], on a CPU with AVX2.
@@ -131,7 +131,8 @@ unsafe fn store_avx2<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
 unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     let (source, out) = (tile.source.cast::<A>(), tile.out.cast::<D>());
     let neighbours = |offsets: &[isize]| matches!(offsets, [a, b, ..] if *b == a + 1);
-    // What is far apart is written once, line by line.
+    // Columns that are far apart are written one at a time, so that each cache line is written
+    // once.
     if let Some(offsets) = tile.column_offsets.filter(|_| neighbours(tile.row_offsets)) {
         for (j, &offset) in offsets.iter().take(tile.columns).enumerate() {
             for (i, &row) in tile.row_offsets.iter().enumerate() {
@@ -177,7 +178,7 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     }
 }
 
-/// Rows of 16-bit floats by vectors, if columns are neighbours.
+/// Stores rows of 16-bit floats by vectors, if columns are adjacent.
 ///
 /// # Safety
 /// As [`StoreFn`], on a CPU with AVX-512 F, BW and VL.
@@ -194,7 +195,7 @@ unsafe fn narrow<V: vector512::Vector<Element = i16>, D: Copy + Element<f32>>(ti
         for start in (0..tile.columns).step_by(16) {
             let mask = ((1u32 << (tile.columns - start).min(16)) - 1) as u16;
             // SAFETY: the caller promises what [`StoreFn`] asks for, and a CPU with AVX-512 F, BW
-            // and VL; the mask has the columns alone.
+            // and VL; the mask selects only the tile's columns.
             unsafe {
                 let numbers = vector512::F32::load(source.add(i * tile.stride + start), mask);
                 V::store(out.offset(row).add(start), mask, numbers);

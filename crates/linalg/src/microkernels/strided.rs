@@ -1,29 +1,30 @@
-//! The description of a tile whose operands are read in place, without packing: what the functions of
-//! [`strided_tile`](super::strided_tile) and of `amx` take.
+//! The description of a tile whose operands are read in place, without packing: the argument of the
+//! functions of [`strided_tile`](super::strided_tile) and `amx`.
 
-/// Elements of the depth that are one stride apart in each operand.
+/// Elements of the depth with a constant stride in each operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Where it begins in the left and the right operand: counted in elements if the operand is read
-    /// in place, in groups of elements if it is packed.
+    /// The start in the left and the right operand: counted in elements if the operand is read in
+    /// place, in groups of elements if it is packed.
     pub(crate) at: [isize; 2],
     pub(crate) length: usize,
 }
 
-/// One tile, or several of one height, one below the other: where the depth is small, what a
-/// call takes counts.
+/// One tile, or several of one height, one below the other: with a shallow depth, the cost of calls
+/// matters.
 pub(crate) struct Strided<'a> {
     /// The left operand.
     pub(crate) left: *const u8,
-    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing.
+    /// Byte offsets of the rows from there: those of one tile, or of several if it prefetches
+    /// nothing.
     pub(crate) rows: &'a [isize],
-    /// Rows of a tile, at most the kernel's.
+    /// Rows of a tile, at most the kernel's maximum.
     pub(crate) height: usize,
     /// The right operand's first column.
     pub(crate) right: *const u8,
-    /// Bytes of what [`Stretch::at`] counts, of each operand.
+    /// The bytes of a unit of [`Stretch::at`], for each operand.
     pub(crate) units: [isize; 2],
-    /// Bytes from one element of the depth to the next, of each operand.
+    /// The bytes between depth elements, for each operand.
     pub(crate) steps: [isize; 2],
     pub(crate) depth: &'a [Stretch],
     pub(crate) columns: usize,
@@ -31,36 +32,36 @@ pub(crate) struct Strided<'a> {
     pub(crate) out: *mut u8,
     /// One offset for each row.
     pub(crate) row_offsets: &'a [isize],
-    /// The distance of columns in the result, if there the rows of each tile, not its columns,
-    /// are neighbours: for tiles of at most two vectors that fetch nothing and are not added, of
-    /// a kernel that `turns`.
+    /// The stride of columns in the result, if the rows of each tile are adjacent there instead of
+    /// its columns: for tiles of at most two vectors that prefetch nothing and are not added, of a
+    /// kernel that `turns`.
     pub(crate) turned: Option<isize>,
-    /// Whether sums are added to what is there.
+    /// Whether sums are added to the old values.
     pub(crate) add: bool,
-    /// What is fetched on the way: for tiles that are not too wide for it.
+    /// What is prefetched during the computation: only for tiles that are narrow enough.
     pub(crate) fetch: Fetch,
 }
 
-/// What a tile fetches into a cache while it multiplies: of each vector the line of its last
-/// element. If that is not the only one, the other one is the last of the panel before.
+/// What a tile prefetches while it multiplies: for each vector, the cache line of its last element.
+/// If a vector spans two lines, the other one is the last line of the panel before.
 #[derive(Clone, Copy)]
 pub(crate) enum Fetch {
     Nothing,
-    /// The right operand some elements of the depth ahead. Its vectors are copied to
-    /// here on the way, group by group, if that is not null.
+    /// The right operand, some depth elements ahead. If the pointer is not null, the right
+    /// operand's vectors are also copied there, group by group.
     Ahead(*mut u8),
-    /// What later tiles will read.
+    /// The data of later tiles.
     Later(Later),
 }
 
-/// Vectors that later tiles will read, as many as the tile has of each element of the depth.
+/// Vectors that later tiles will read: for each depth element, as many as the tile has.
 #[derive(Clone, Copy)]
 pub(crate) struct Later {
-    /// The first of them.
+    /// The address of the first one.
     pub(crate) from: *const u8,
-    /// Bytes from one element of the depth to the next.
+    /// The bytes between depth elements.
     pub(crate) step: isize,
-    /// How many elements.
+    /// The number of depth elements.
     pub(crate) count: usize,
 }
 

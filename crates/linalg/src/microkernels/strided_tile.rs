@@ -1,6 +1,6 @@
-//! Tiles of a product whose operands are read where they lie: a row of the left one
-//! at a distance of its own, columns of the right one as vectors of neighbours.
-//! Either may be a packed panel as well, which is one way to lie.
+//! Product tiles whose operands are read in place: the rows of the left operand are at arbitrary
+//! addresses, and the columns of the right operand are vectors of adjacent elements. Either may
+//! also be a packed panel, which is only a special case of strides.
 
 #[cfg(target_arch = "x86_64")]
 mod addresses;
@@ -26,62 +26,64 @@ pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
 use halves::{from_bf16, from_f16, sums_to_bf16};
 use tegula_ir::ElementType;
 
-/// The most rows of a tile of vectors.
+/// The maximum number of rows of a vector tile.
 pub(crate) const MAX_ROWS: usize = 14;
-/// The most rows of any tile, and its bytes.
+/// The maximum number of rows of any tile, and the bytes of the largest tile.
 pub(crate) const TILE_ROWS: usize = 32;
 pub(crate) const TILE_BYTES: usize = TILE_ROWS * 32 * 4;
 
-/// Elements of the depth that the right operand is fetched ahead: pieces of its rows
-/// are short, and the CPU foresees no large strides.
+/// The distance, in depth elements, at which the right operand is prefetched: pieces of its rows
+/// are short, and the hardware prefetcher does not predict large strides.
 const AHEAD: isize = 16;
 
-/// The most vectors of a tile of x86-64 that fetches.
+/// The maximum number of vectors of an x86-64 tile that prefetches.
 #[cfg(target_arch = "x86_64")]
 const FETCHING: usize = 2;
 
-/// Computes a tile of so many vectors, of which the last may be a part of one.
+/// Computes a tile with this many vectors, of which the last may be partial.
 ///
 /// # Safety
-/// Every element of every row and column can be read, those of the result written;
-/// there are `rows.len()` offsets and room for the copy; the kernel has tiles of so many rows and vectors;
-/// the CPU has what the kernel was made for.
+/// Every element of every row and column can be read, those of the result written; there are
+/// `rows.len()` offsets and room for the copy; the kernel has tiles with this many rows and
+/// vectors; the CPU has the features that the kernel was compiled for.
 pub(crate) type StridedFn = unsafe fn(usize, &Strided<'_>);
 
 /// A tile's function and its sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StridedKernel {
-    /// The most rows.
+    /// The maximum number of rows.
     pub(crate) rows: usize,
     /// Lanes of a vector.
     pub(crate) lanes: usize,
-    /// The vectors of tiles, the most first, by rows.
+    /// The possible numbers of vectors of a tile with this many rows, largest first.
     vectors: fn(usize) -> &'static [usize],
-    /// The most vectors of a tile that fetches, and copies the right operand.
+    /// The maximum number of vectors of a tile that prefetches, and copies the right operand.
     fetching: usize,
     pub(crate) function: StridedFn,
-    /// The same, of sums in `f32` that it rounds to a result of bf16, if there is such a one.
+    /// The function that rounds sums in `f32` to a result of bf16, if there is one.
     to_bf16: Option<StridedFn>,
-    /// Whether it has tiles that are turned as they are stored.
+    /// Whether it has tiles that are transposed as they are stored.
     pub(crate) turns: bool,
-    /// Whether its registers are matrices: a run of tiles has them [configured](Self::enter),
-    /// the left operand is contiguous along the depth, and the right one is packed.
+    /// Whether its registers are matrices: a sequence of tiles runs with them
+    /// [configured](Self::enter), the left operand is contiguous along the depth, and the right one
+    /// is packed.
     pub(crate) matrices: bool,
 }
 
-/// The fewest rows for matrices. A step of 16 units and 32 columns takes them 32 cycles for up to
-/// 16 rows, and vectors 16 for each row, by Intel's manual; rows that are copied cost as much again.
+/// The minimum number of rows for matrix registers. By Intel's manual, a step of 16 units and 32
+/// columns takes 32 cycles for up to 16 rows with matrices, and 16 cycles for each row with
+/// vectors; copied rows cost the same again.
 #[cfg(target_arch = "x86_64")]
 const MATRIX_ROWS: usize = 6;
 
-/// What tiles need while they run.
+/// The state that tiles need while they run.
 #[cfg(target_arch = "x86_64")]
 pub(crate) type Entered = Option<super::amx::Configured>;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) type Entered = Option<core::convert::Infallible>;
 
 impl StridedKernel {
-    /// The kernel for an arithmetic and so many rows, if there is one.
+    /// The kernel for an arithmetic and this many rows, if there is one.
     #[inline(always)]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic, rows: usize) -> Option<Self> {
         #[cfg(any(target_arch = "aarch64", feature = "std"))]
@@ -97,7 +99,7 @@ impl StridedKernel {
         }
     }
 
-    /// A kernel of vectors that reads both operands where they lie.
+    /// A vector kernel that reads both operands in place.
     #[cfg(any(target_arch = "aarch64", feature = "std"))]
     #[inline(always)]
     pub(super) fn of_vectors(
@@ -168,7 +170,7 @@ impl StridedKernel {
         }
     }
 
-    /// The kernel for products in f32 whose right operand has 16-bit floats.
+    /// The kernel for products in f32 with a right operand of 16-bit floats.
     #[inline(always)]
     pub(crate) fn of_halves(isa: CpuFeatures, rhs: ElementType) -> Option<Self> {
         #[cfg(any(target_arch = "aarch64", feature = "std"))]
@@ -204,21 +206,21 @@ impl StridedKernel {
         })
     }
 
-    /// Prepares this thread for tiles, until what is given is dropped.
+    /// Prepares this thread for tiles, until the returned guard is dropped.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn enter(&self) -> Entered {
-        // SAFETY: there are such kernels only where the CPU has AMX.
+        // SAFETY: such kernels are only made if the CPU has AMX.
         self.matrices.then(|| unsafe { amx::Configured::new() })
     }
 
-    /// Prepares this thread for tiles, until what is given is dropped.
+    /// Prepares this thread for tiles, until the returned guard is dropped.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn enter(&self) -> Entered {
         None
     }
 
-    /// The function whose tiles are stored as elements of a type, if sums are `same`: such
-    /// elements as they are.
+    /// The function that stores tiles as elements of a type. `same` says whether sums have that
+    /// type.
     #[inline(always)]
     pub(crate) fn storing(&self, out: ElementType, same: bool) -> Option<StridedFn> {
         match (same, out) {
@@ -228,18 +230,18 @@ impl StridedKernel {
         }
     }
 
-    /// How many vectors tiles of so many rows have, the most first.
+    /// The possible numbers of vectors of tiles with this many rows, largest first.
     #[cfg(feature = "std")]
     pub(crate) fn widths(&self, rows: usize) -> &'static [usize] {
         (self.vectors)(rows)
     }
 
-    /// Whether tiles of so many rows have forms that fetch: if they are not too wide for it.
+    /// Whether tiles with this many rows have forms that prefetch: only if they are narrow enough.
     pub(crate) fn fetches(&self, rows: usize) -> bool {
         self.vectors(rows, usize::MAX / 2) <= self.fetching
     }
 
-    /// How many vectors the next tile has, if so many columns are left.
+    /// The number of vectors of the next tile, with this many columns left.
     pub(crate) fn vectors(&self, rows: usize, columns: usize) -> usize {
         let left = columns.div_ceil(self.lanes);
         let fits = |&&vectors: &&usize| vectors <= left;
@@ -247,8 +249,8 @@ impl StridedKernel {
     }
 }
 
-/// Few rows take long pieces of the right operand's rows: they are read at memory's
-/// speed, and enough sums are independent of each other.
+/// With few rows, a tile takes long pieces of the right operand's rows: they are read at memory
+/// speed, and there are enough independent sums.
 #[cfg(target_arch = "x86_64")]
 fn wide_tiles(rows: usize) -> &'static [usize] {
     match rows {
@@ -269,8 +271,8 @@ fn tiles(rows: usize) -> &'static [usize] {
     }
 }
 
-/// Calls a tile of a form, by a function of its own. In `crates/rt` that has a name that ends as
-/// [`TileForm::name`] says, so that programs can do without tiles that they do not call.
+/// Calls a tile of a form, by a separate function. In `crates/rt` the function's name ends with
+/// [`TileForm::name`], so that programs can omit tiles that they do not call.
 #[cfg(target_arch = "x86_64")]
 macro_rules! named_tile {
     (
@@ -301,11 +303,11 @@ macro_rules! named_tile {
     }};
 }
 
-/// A module with the tile of one kind of vector, and whether tiles of whole vectors
-/// have a form without a mask: it takes a register, of which AVX-512 has more.
+/// A module with the tile for one kind of vector, and whether tiles of whole vectors have a form
+/// without a mask: a mask takes a vector register, of which AVX-512 has more.
 ///
-/// Loops are over indices. With iterators and closures over arrays the machine code is no better, and LLVM
-/// takes 179 s for this crate in place of 125 (28 November 2026, Intel Cascade Lake).
+/// Loops run over indices. With iterators and closures over arrays the machine code is no better,
+/// and LLVM takes 179 s for this crate instead of 125 (28 November 2026, Intel Cascade Lake).
 #[cfg(target_arch = "x86_64")]
 macro_rules! strided_tile {
     (
@@ -322,8 +324,8 @@ macro_rules! strided_tile {
             to $number, $load, $load_some, $store, $store_some, super::not_turned, []
         );
     };
-    // As above, with the type of the result's elements, how sums are read and written there, and
-    // how a tile of them is turned, with the rows of tiles that are.
+    // As above, with the type of the result's elements, the loads and stores of sums there, and the
+    // function that transposes a tile, with the heights of such tiles.
     (
         $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
         [$(($m:literal, $v:literal))*], [$($n:literal)*],
@@ -363,7 +365,8 @@ macro_rules! strided_tile {
                         tile.out.cast::<$out>().wrapping_offset(offsets.add(m).read())
                     };
                     if tile.add {
-                        // What is added to is there when the sums are.
+                        // Prefetches the old values, so that they are in the cache when the sums
+                        // are complete.
                         for m in 0..M {
                             let row = row(m);
                             for v in 0..V {
@@ -373,7 +376,7 @@ macro_rules! strided_tile {
                     }
                     let mut sums = [[$zero(); V]; M];
                     // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
-                    // the mask has the last columns alone.
+                    // the mask selects only the remaining columns.
                     unsafe {
                         let first = if EVEN { rows.read() } else { 0 };
                         let apart = if EVEN && M > 1 { rows.add(1).read() - first } else { 0 };
@@ -420,12 +423,12 @@ macro_rules! strided_tile {
                                 }
                                 for m in 0..M {
                                     let row = left.wrapping_offset(match m {
-                                        // Read anew each time: see `addresses`.
+                                        // Loaded anew each time: see `addresses`.
                                         _ if !EVEN => rows.add(m).read_volatile(),
                                         0 => 0,
                                         _ => odd[(m >> m.trailing_zeros()) / 2] << m.trailing_zeros(),
                                     });
-                                    // Pairs of 16-bit numbers begin at any of them.
+                                    // Pairs of 16-bit numbers may be unaligned.
                                     let row = $broadcast(row.cast::<$number>().read_unaligned());
                                     for v in 0..V {
                                         sums[m][v] = $multiply_add(row, columns[v], sums[m][v]);
@@ -510,8 +513,8 @@ macro_rules! strided_tile {
     };
 }
 
-/// Tiles of AVX-512 registers, of the sizes of [`wide_tiles`]: the module, its features, the
-/// numbers, their lanes, the rows of tiles that fetch, and what the vectors' functions are.
+/// AVX-512 tiles with the sizes of [`wide_tiles`]: the module, its features, the number type, its
+/// lanes, the heights of tiles that prefetch, and the vector operations.
 #[cfg(target_arch = "x86_64")]
 macro_rules! wide_tile {
     ($module:ident, $features:literal, $number:ty, $lanes:literal, $fetching:tt, $($rest:tt)*) => {
@@ -525,8 +528,8 @@ macro_rules! wide_tile {
     };
 }
 
-/// As [`wide_tile`], of sums in `f32`: after the rows, what the right operand's elements
-/// are and how a vector of them is loaded, whole and in part.
+/// As [`wide_tile`], with sums in `f32`: after the heights, the type of the right operand's
+/// elements, and the whole and partial loads of a vector of them.
 #[cfg(target_arch = "x86_64")]
 macro_rules! wide_tile_of_f32 {
     ($module:ident, $features:literal, $fetching:tt, $($right:tt)*) => {
@@ -557,7 +560,7 @@ wide_tile!(
     |p, mask| _mm512_maskz_loadu_pd(mask, p), |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
     f64, |p| _mm512_loadu_pd(p), |p, mask| _mm512_maskz_loadu_pd(mask, p)
 );
-/// Tiles of sums of products of pairs of bf16, and where they go.
+/// Tiles of sums of bf16 pairs' products, and their destination.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tile_of_pairs {
     ($module:ident, $($out:tt)*) => {
@@ -605,8 +608,8 @@ wide_tile_of_f32!(
     i16, |p: *const i16| super::from_f16(p, u16::MAX), |p, mask| super::from_f16(p, mask)
 );
 
-/// Stores a tile whose rows are neighbours in the result, from a first one of that offset on:
-/// sixteen columns are turned in registers.
+/// Stores a tile whose rows are adjacent in the result, starting at the row with the given offset:
+/// transposes sixteen columns at a time in registers.
 ///
 /// # Safety
 /// The elements can be written; AVX-512 F.
@@ -637,7 +640,7 @@ unsafe fn turned<const M: usize, const V: usize>(
     }
 }
 
-/// What stands for [`turned`] in kernels that have no such tiles.
+/// A placeholder for [`turned`] in kernels without such tiles.
 #[cfg(target_arch = "x86_64")]
 fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M], _: isize) {}
 
@@ -671,8 +674,8 @@ mod tests {
     use super::super::strided::Stretch;
     use super::*;
     use tegula_target::IsaLevel;
-    /// A tile over no depth is zeros: whoever is asked for one without a form leaves what
-    /// was there.
+    /// Whether the kernel has a tile. A tile over an empty depth is zero, and a form that does not
+    /// exist leaves the output unchanged.
     fn is_there(kernel: &StridedKernel, rows: usize, vectors: usize, fetch: Fetch) -> bool {
         let mut out = [f64::NAN; TILE_ROWS * 16 * 16];
         let columns = vectors * kernel.lanes;
@@ -715,7 +718,7 @@ mod tests {
                     for &vectors in (kernel.vectors)(rows) {
                         let there = |fetch| is_there(&kernel, rows, vectors, fetch);
                         assert!(there(Fetch::Nothing), "{rows} {vectors}");
-                        // Pairs are packed, so nothing of theirs is fetched.
+                        // Pairs are packed, so they are never prefetched.
                         if kernel.fetches(rows) && arithmetic != Arithmetic::Bf16Pairs {
                             let ahead = Fetch::Ahead(core::ptr::null_mut());
                             assert!(there(ahead), "{rows} {vectors}");
@@ -727,7 +730,7 @@ mod tests {
         }
     }
 
-    /// What the tile that rounds to bf16 relies on: no sum of pairs is subnormal.
+    /// The assumption of tiles that round to bf16: no sum of pairs is subnormal.
     #[test]
     fn sums_of_small_pairs_are_rounded_as_they_are() {
         let kernel = StridedKernel::new(

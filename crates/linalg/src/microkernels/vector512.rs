@@ -1,8 +1,8 @@
-//! Vectors of 16 elements of several floating-point types, loaded and stored as f32: AVX-512.
+//! AVX-512 vectors of 16 elements of several floating-point types, loaded and stored as f32.
 
 use core::arch::x86_64::*;
 
-/// An element type's vectors of 16, as f32.
+/// Vectors of 16 elements of a type, as f32.
 pub(crate) trait Vector {
     type Element;
     /// # Safety

@@ -1,11 +1,11 @@
-//! Products with one column whose rows are neighbours, alone or in many groups: a convolution of one feature,
-//! or a depthwise one with the features before the positions, as ONNX has them.
+//! Products with one column and adjacent rows, alone or in many groups: a convolution with one
+//! feature, or a depthwise convolution with the features before the positions, as in ONNX.
 //!
-//! Vectors run over the innermost row axis, of which an element is one element of the result after the
-//! other, and one or two of the left operand. Each weight is repeated to a vector, which several rows use;
-//! where there are few rows, pieces of one are taken together. A row's last vector is masked (AVX-512), or
-//! reaches back so that it ends with the row: nothing is read or written outside. [`crate::depthwise`] has
-//! groups that are neighbours.
+//! Vectors run over the innermost row axis, along which the result is contiguous and the left
+//! operand has a stride of one or two. Each weight is broadcast to a vector that several rows use;
+//! if there are few rows, several vectors of one row are computed together. A row's last vector is
+//! masked (AVX-512), or moved back so that it ends with the row: nothing outside is read or
+//! written. [`crate::depthwise`] has the products whose groups are adjacent.
 
 #[cfg(target_arch = "x86_64")]
 mod small;
@@ -24,29 +24,29 @@ use tegula_ir::ElementType;
 #[cfg(target_arch = "x86_64")]
 use windows::Windows;
 
-/// Shorter rows are for the general product.
+/// The minimum length of a row; the general product computes shorter rows.
 const MIN_ROW: usize = 4;
-/// Where threads share rows, each has multiples of so many elements.
+/// If threads share rows, each gets a multiple of this many elements.
 const STRETCH: usize = 64;
 
-/// Where an image is: what windows reach outside of it counts as nothing.
+/// The position of an image: elements outside of it do not contribute to sums.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageBounds {
-    /// The line and the column of the first window's first element, which may be outside.
+    /// The line and the column of the first window's first element, possibly outside.
     pub first: [isize; 2],
-    /// The lines and the columns of the image.
+    /// The numbers of lines and columns of the image.
     pub size: [usize; 2],
 }
 
 impl ImageBounds {
-    /// Of windows that all are inside.
+    /// The bounds if all windows are inside.
     #[cfg(target_arch = "x86_64")]
     const EVERYWHERE: Self = Self {
         first: [0; 2],
         size: [isize::MAX as usize; 2],
     };
 
-    /// As seen from a window so many lines below.
+    /// The bounds relative to a window this many lines further down.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn below(mut self, lines: isize) -> Self {
@@ -55,30 +55,30 @@ impl ImageBounds {
     }
 }
 
-/// A product of groups ready to run.
+/// A product of groups, prepared to run.
 #[derive(Clone, Debug)]
 pub struct Planes {
     group: Axis,
-    /// Where the summands are in the operands, from the row and the group.
+    /// The offsets of the terms in the operands, relative to the row and the group.
     taps: Table<[isize; 2]>,
     starts: [isize; 3],
     element: usize,
-    /// Multiplications of a group.
+    /// The number of multiplications of a group.
     work: usize,
     form: Form,
 }
 
-/// What is computed together.
+/// The unit that is computed together.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there may be nothing to allocate from"
 )]
 enum Form {
-    /// All results of a plane, which are few.
+    /// All results of a small plane.
     #[cfg(target_arch = "x86_64")]
     Small(SmallPlanes),
-    /// Whole planes with rows of so many elements, where the summands are a window that has a loop of its own.
+    /// Whole planes with rows of this length, for windows that have specialised loops.
     #[cfg(target_arch = "x86_64")]
     Windows(Windows, usize),
     Rows(RowsForm),
@@ -87,19 +87,19 @@ enum Form {
 /// Rows of a group, or pieces of rows.
 #[derive(Clone, Debug)]
 struct RowsForm {
-    /// The row axes around the innermost one.
+    /// The row axes outside of the innermost one.
     outer: AxisList,
     outer_count: usize,
-    /// The innermost row axis: its elements are neighbours in the result.
+    /// The innermost row axis, along which the result is contiguous.
     inner: Axis,
-    /// How many pieces of each row are computed together.
+    /// The number of pieces of each row that are computed together.
     pieces: usize,
     function: RowsFn,
 }
 
 /// Rows of one group, or pieces of rows, that are computed together.
 struct Rows<'a> {
-    /// The left operand and the result at each row's begin; rows that are not needed repeat another.
+    /// The addresses of each row in the left operand and in the result; unused rows repeat another.
     lhs: [*const u8; ROWS],
     out: [*mut u8; ROWS],
     rhs: *const u8,
@@ -110,14 +110,14 @@ struct Rows<'a> {
 /// Computes the elements of some rows.
 ///
 /// # Safety
-/// Every summand can be read and every element written, there are at least [`MIN_ROW`] elements, and the
-/// CPU has what the function was made for.
+/// Every term can be read and every element written, there are at least [`MIN_ROW`] elements, and
+/// the CPU has the features that the function was compiled for.
 type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Planes {
-    /// The loop for a product; `None` if it is not of this form. `bounds` are those of the images, if windows
-    /// reach outside of them: only those with AVX-512 for small planes, and for windows of 3x3, 5x5 and 7x7 elements,
-    /// support that.
+    /// Prepares the loop for a product; `None` if it does not have this form. `bounds` are those of
+    /// the images, if windows reach outside of them: only small planes, and windows of 3x3, 5x5 and
+    /// 7x7 elements, support that, and only with AVX-512.
     #[cfg(feature = "std")]
     pub fn new(
         isa: CpuFeatures,
@@ -128,7 +128,7 @@ impl Planes {
         Self::new_in(&mut Tables, isa, types, axes, bounds)
     }
 
-    /// As [`Self::new`], with tables in this memory.
+    /// Like [`Self::new`], with tables in the given memory.
     #[inline(always)]
     pub fn new_in(
         memory: &mut Tables,
@@ -252,7 +252,7 @@ impl Planes {
         let blocks = (form.outer_count * form.pieces).div_ceil(ROWS);
         let units = self.group.size * blocks;
         let stretches = form.inner.size / STRETCH;
-        // Few rows are shared, too, if they are long.
+        // A few long rows are divided between threads, too.
         let cuts = match units < parts {
             true => stretches.clamp(1, parts),
             false => 1,
@@ -270,8 +270,8 @@ impl Planes {
                 let (unit, elements) = (item / cuts, mine.start * STRETCH..end);
                 let places = (unit / blocks, unit % blocks * ROWS);
                 let rows = self.rows(form, shared, places, elements);
-                // SAFETY: the caller promises that the operands and the result are there; parts
-                // write different elements.
+                // SAFETY: the caller promises the operands and the result; parts write different
+                // elements.
                 unsafe { (form.function)(&rows) };
             }
         });
@@ -290,8 +290,8 @@ impl Planes {
         let planes = self.group.size * small.images.size;
         pool.run(parts, &|part| {
             let arrays = (&self.group, &self.starts, self.element);
-            // SAFETY: the caller promises that the operands and the result are there; parts write
-            // different planes.
+            // SAFETY: the caller promises the operands and the result; parts write different
+            // planes.
             unsafe { small.run(shared, arrays, share(planes, parts, part)) };
         });
     }
@@ -308,7 +308,7 @@ impl Planes {
     ) {
         let images = windows.images;
         let (rows, planes) = (windows.row.size, self.group.size * images.size);
-        // Few planes are shared by rows.
+        // If there are few planes, threads share their rows.
         let cuts = match planes < parts {
             true => (rows / ROWS).clamp(1, parts.max(1)),
             false => 1,
@@ -330,15 +330,15 @@ impl Planes {
                 let rhs = place(shared.rhs, 1, [self.group.rhs, 0]);
                 let out = place(shared.out, 2, [self.group.out, images.out]).cast_mut();
                 let arrays = (lhs, rhs, out);
-                // SAFETY: the caller promises that the operands and the result are there; parts write
-                // different elements, and have as many rows as are computed together.
+                // SAFETY: the caller promises the operands and the result; parts write different
+                // elements, and have as many rows as are computed together.
                 unsafe { windows.run(arrays, &self.taps, own, (length, bytes)) };
             }
         });
     }
 
-    /// Pieces of a group's rows from one piece on, of these elements of each row. The last piece of a row
-    /// reaches back into the one before, to be as long.
+    /// The pieces of a group's rows from one piece on, for a range of elements of each row. The
+    /// last piece of a row overlaps the one before, so that it has the same length.
     fn rows(
         &self,
         form: &RowsForm,
@@ -371,7 +371,7 @@ impl Planes {
     }
 }
 
-/// The function for rows of a type whose elements are so far apart in the left operand.
+/// The function for rows of a type, for a stride of the left operand's elements.
 #[inline(always)]
 fn function(isa: CpuFeatures, ty: ElementType, stride: isize) -> Option<RowsFn> {
     match ty {
@@ -405,21 +405,21 @@ fn function_of<T: Number>(isa: CpuFeatures, stride: isize) -> Option<RowsFn> {
     }
 }
 
-/// A type of elements.
+/// An element type.
 trait Number: Copy + Default + Add<Output = Self> + Mul<Output = Self> + 'static {
-    /// Its vectors of 64 bytes.
+    /// Its 64-byte vectors.
     #[cfg(target_arch = "x86_64")]
     type Wide: avx512::Lanes;
 
-    /// `x * y + z`, rounded once.
+    /// `x * y + z`, fused (rounded once).
     ///
     /// # Safety
     /// The CPU has FMA.
     unsafe fn fused(x: Self, y: Self, z: Self) -> Self;
 }
 
-/// `x * y + z` for a type, rounded once. `core` has no `mul_add`; the compiler makes vectors of one lane's
-/// instructions as well.
+/// The fused multiply-add of a type. `core` has no `mul_add`; the compiler also vectorises
+/// intrinsics on single lanes.
 macro_rules! number {
     ($type:ident, $wide:ident, $set:ident $fmadd:ident $get:ident, $dup:ident $fma:ident $lane:ident) => {
         impl Number for $type {
@@ -440,7 +440,7 @@ macro_rules! number {
                     // SAFETY: vectors are part of the architecture.
                     unsafe { $lane::<0>($fma($dup(z), $dup(x), $dup(y))) }
                 }
-                // Other CPUs have no function that is compiled with this.
+                // No function for other CPUs is compiled with this.
                 #[cfg(not(any(feature = "std", target_arch = "x86_64", target_arch = "aarch64")))]
                 {
                     x * y + z
@@ -455,7 +455,7 @@ macro_rules! number {
 number!(f32, F32, _mm_set_ss _mm_fmadd_ss _mm_cvtss_f32, vdup_n_f32 vfma_f32 vget_lane_f32);
 number!(f64, F64, _mm_set_sd _mm_fmadd_sd _mm_cvtsd_f64, vdup_n_f64 vfma_f64 vget_lane_f64);
 
-/// Functions that are [`whole_rows`] compiled for instruction sets.
+/// [`whole_rows`] compiled for instruction sets.
 macro_rules! compiled {
     ($name:ident, $features:literal, $stride:literal) => {
         /// # Safety
@@ -472,8 +472,7 @@ macro_rules! compiled {
 compiled!(avx2_plain, "avx2,fma", 1);
 compiled!(avx2_pairs, "avx2,fma", 2);
 
-/// With products that are rounded once: AArch64 always has the instructions, and elsewhere this only stands
-/// for them.
+/// Fused products: AArch64 always has the instruction; on other machines this is a placeholder.
 ///
 /// # Safety
 /// As [`RowsFn`].
@@ -483,7 +482,7 @@ unsafe fn neon_plain<T: Number>(rows: &Rows<'_>) {
     unsafe { whole_rows::<T, 1, true>(rows) }
 }
 
-/// As [`neon_plain`].
+/// Like [`neon_plain`], for elements that are two apart.
 ///
 /// # Safety
 /// As [`RowsFn`].
@@ -507,13 +506,13 @@ unsafe fn portable_pairs<T: Number>(rows: &Rows<'_>) {
     unsafe { whole_rows::<T, 2, false>(rows) }
 }
 
-/// Vectors of 64 bytes.
+/// 64-byte vectors.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{ROWS, Rows};
     use core::arch::x86_64::*;
 
-    /// Vectors of a type. All functions need AVX-512 F.
+    /// The vectors of a type. All functions need AVX-512 F.
     pub(super) trait Lanes {
         type Element: Copy + Default;
         type Register: Copy;
@@ -528,20 +527,20 @@ mod avx512 {
         unsafe fn store(to: *mut Self::Element, mask: u32, x: Self::Register);
         /// `x * y + z`.
         unsafe fn fused(x: Self::Register, y: Self::Register, z: Self::Register) -> Self::Register;
-        /// The elements with an even number, of two vectors that follow each other.
+        /// The elements with even indices, of two consecutive vectors.
         unsafe fn even(low: Self::Register, high: Self::Register) -> Self::Register;
-        /// Those with an odd number.
+        /// The elements with odd indices, of two consecutive vectors.
         unsafe fn odd(low: Self::Register, high: Self::Register) -> Self::Register;
-        /// `x * y + z` in the elements of the mask, `z` in others.
+        /// `x * y + z` in the elements of the mask, `z` in the others.
         unsafe fn fused_where(
             mask: u32,
             x: Self::Register,
             y: Self::Register,
             z: Self::Register,
         ) -> Self::Register;
-        /// Numbers, as [`Self::permuted`] takes them.
+        /// A vector of indices for [`Self::permuted`].
         unsafe fn numbers(numbers: &[u8; 16]) -> __m512i;
-        /// The elements with these numbers, of two vectors that follow each other.
+        /// The elements with these indices, of two consecutive vectors.
         unsafe fn permuted(
             low: Self::Register,
             numbers: __m512i,
@@ -603,7 +602,7 @@ mod avx512 {
 
                 #[target_feature(enable = "avx512f")]
                 unsafe fn numbers(numbers: &[u8; 16]) -> __m512i {
-                    // SAFETY: there are 16 bytes.
+                    // SAFETY: the array has 16 bytes.
                     $numbers(unsafe { _mm_loadu_si128(numbers.as_ptr().cast()) })
                 }
 
@@ -631,11 +630,11 @@ mod avx512 {
         for start in (0..rows.length).step_by(V::COUNT) {
             let count = (rows.length - start).min(V::COUNT);
             let mask = ((1u64 << count) - 1) as u32;
-            // The mask of all elements of the pairs but the last one, over two vectors.
+            // The mask over two vectors of all pairs' elements except for the last one.
             let both = (1u64 << (2 * count - 1)) - 1;
             let (first, second) = (both as u32, (both >> V::COUNT) as u32);
-            // SAFETY: the caller promises AVX-512 F, and that all summands can be read and all elements
-            // written; the masks have those of the elements from `start` on alone.
+            // SAFETY: the caller promises AVX-512 F, and that all terms can be read and all
+            // elements written; the masks select only elements from `start` on that exist.
             unsafe {
                 let mut sums = [V::splat(V::Element::default()); ROWS];
                 for &[l, r] in rows.taps {
@@ -660,7 +659,7 @@ mod avx512 {
     }
 }
 
-/// Vectors of at most 64 bytes, as long as rows have room for.
+/// Computes rows by vectors of at most 64 bytes, as long as the rows allow.
 ///
 /// # Safety
 /// As [`RowsFn`].
@@ -686,8 +685,8 @@ unsafe fn vectors<T: Number, const LANES: usize, const STRIDE: usize, const FUSE
     let mut start = 0;
     loop {
         let mut sums = [[T::default(); LANES]; ROWS];
-        // SAFETY: the caller promises that all summands of the elements from `start` on can be read,
-        // and the elements be written: there are `LANES` of them, as `start` is at most `last`.
+        // SAFETY: the caller promises that all terms of the elements from `start` on can be read,
+        // and the elements written: `LANES` of them exist, because `start` is at most `last`.
         unsafe {
             for &[l, r] in rows.taps {
                 let weight = *rows.rhs.cast::<T>().offset(r);
@@ -714,15 +713,15 @@ unsafe fn vectors<T: Number, const LANES: usize, const STRIDE: usize, const FUSE
     }
 }
 
-/// Elements that are `STRIDE` apart, 1 or 2: of pairs by two vectors, of which the second begins one element
-/// early, so that it ends with the last one that is needed.
+/// Loads elements that are `STRIDE` apart, 1 or 2. Pairs are loaded as two vectors, of which the
+/// second begins one element early, so that it ends at the last element that is needed.
 ///
 /// # Safety
 /// The elements can be read.
 #[inline(always)]
 unsafe fn load<T: Copy, const LANES: usize, const STRIDE: usize>(from: *const T) -> [T; LANES] {
-    // SAFETY: the caller promises elements 0, 2, ..., 2 * (LANES - 1), or 0, 1, ..., LANES - 1, of one
-    // array, in which those between them are, too.
+    // SAFETY: the caller promises elements 0, 2, ..., 2 * (LANES - 1), or 0, 1, ..., LANES - 1, of
+    // one array, which also contains the elements between them.
     unsafe {
         let first = from.cast::<[T; LANES]>().read_unaligned();
         if STRIDE == 1 {

@@ -1,11 +1,11 @@
-//! Depthwise convolutions of planes that have no more results than a vector has elements: the last stages of
-//! networks for images, with the features first.
+//! Depthwise convolutions of planes whose results fit one vector: the last stages of image
+//! networks, with the features first.
 //!
-//! The elements of a vector are all results of one plane. Each element of the image is a summand of some of them,
-//! each time with another weight of the window: a permutation of the plane's weights, which lie in two
-//! vectors, brings every weight to its result, and a mask leaves out the results that do not have the summand.
-//! Permutations and masks are the same for all planes, so they are worked out before. Windows may reach
-//! outside of images, as there is nothing that is loaded there.
+//! The elements of a vector are all results of one plane. Each element of the image contributes to
+//! some of them, each time with another weight of the window. A permutation of the plane's weights,
+//! which are in two vectors, moves every weight to its result, and a mask leaves out the results
+//! without this term. Permutations and masks are the same for all planes, so they are computed in
+//! advance. Windows may reach outside of images, because nothing is loaded there.
 
 use super::avx512::Lanes;
 use super::{ImageBounds, Number};
@@ -16,31 +16,32 @@ use crate::tables::{Table, Tables};
 use core::ops::Range;
 use tegula_ir::ElementType;
 
-/// Planes that are computed together, so that sums do not wait for each other.
+/// Planes that are computed together, so that there are independent sums.
 const TOGETHER: usize = 4;
-/// The most elements of an image that are summands: with more, windows share more by going along rows.
+/// The maximum number of contributing elements of an image. With more, loops along rows share more
+/// loads.
 const MAX_SUMMANDS: usize = 64;
-/// The most results of a plane: elements of the longest vector.
+/// The maximum number of results of a plane: the elements of the longest vector.
 const MAX_RESULTS: usize = 16;
 
-/// An element of the image that is a summand of some results.
+/// An element of the image that contributes to some results.
 #[derive(Clone, Copy, Debug)]
 struct Summand {
-    /// Where it is, from the plane's first element.
+    /// Its offset from the plane's first element.
     at: u32,
-    /// Which results have it.
+    /// The mask of the results that it contributes to.
     results: u16,
-    /// The number of the weight that it has in each of them.
+    /// The index of its weight in each result.
     weights: [u8; MAX_RESULTS],
 }
 
-// Where sizes are known at run time only, there is memory for so many taps.
+// If sizes are known at run time only, there is memory for this many taps.
 const _: () = {
     let (summands, taps) = (size_of::<Summand>(), size_of::<[isize; 2]>());
     assert!(MAX_SUMMANDS * summands + 2 * MAX_RESULTS * taps <= MAX_TAPS * taps);
 };
 
-/// What all planes have in common.
+/// The data that all planes share.
 #[derive(Clone, Debug)]
 pub(super) struct SmallPlanes {
     function: PlanesFn,
@@ -49,11 +50,11 @@ pub(super) struct SmallPlanes {
     results: usize,
     /// The planes of a group: its images.
     pub(super) images: Axis,
-    /// From where the windows of a plane begin to the plane's first element.
+    /// The offset from the start of a plane's windows to the plane's first element.
     to_first: isize,
 }
 
-/// The first elements of a plane, and of its weights and results.
+/// The addresses of a plane, its weights and its results.
 type Place = (*const u8, *const u8, *mut u8);
 
 /// Computes all results of some planes.
@@ -63,9 +64,9 @@ type Place = (*const u8, *const u8, *mut u8);
 type PlanesFn = unsafe fn(&SmallPlanes, &[Place; TOGETHER]);
 
 impl SmallPlanes {
-    /// For windows that move over images of these bounds; `None` if planes are not small, weights or
-    /// results do not follow each other, or the CPU has no AVX-512. The axes are as
-    /// a convolution of images has them: batch, lines and columns; lines and columns of the window.
+    /// Prepares windows over images with these bounds; `None` if planes are not small, weights or
+    /// results are not contiguous, or the CPU has no AVX-512. The axes are those of a convolution
+    /// of images: batch, lines and columns; the window's lines and columns.
     #[inline(always)]
     pub(super) fn new(
         memory: &mut Tables,
@@ -104,7 +105,7 @@ impl SmallPlanes {
         if !fits || !is_dense {
             return None;
         }
-        // An element of the image; the line and the column of a result's window that it is at.
+        // The index of the weight for an element of the image and a result.
         let weight_of = |element: (usize, usize), result: usize| -> Option<u8> {
             let at = |(element, first): (usize, isize), by_result, by_weight, weights| {
                 let from_first = element as isize - first - by_result;
@@ -138,7 +139,8 @@ impl SmallPlanes {
                 weights: own,
             })
         };
-        // Windows see at most so many elements, so of large images not all are looked at.
+        // Windows reach a limited number of elements, so not all elements of large images are
+        // examined.
         if elements > 4 * MAX_SUMMANDS || (0..elements).filter_map(summand).count() > MAX_SUMMANDS {
             return None;
         }
@@ -159,10 +161,10 @@ impl SmallPlanes {
         crate::tables::bytes(&self.summands)
     }
 
-    /// Computes some planes, the images of each group after each other.
+    /// Computes some planes; the images of each group are consecutive.
     ///
     /// # Safety
-    /// The operands and the result are there; nobody else writes these planes.
+    /// The operands and the result can be accessed; nobody else writes these planes.
     #[inline(always)]
     pub(super) unsafe fn run(
         &self,
@@ -184,7 +186,7 @@ impl SmallPlanes {
             )
         };
         for first in planes.clone().step_by(TOGETHER) {
-            // Where there are fewer, the last one is computed again.
+            // If fewer planes are left, the last one is computed repeatedly.
             let places = core::array::from_fn(|i| place((first + i).min(planes.end - 1)));
             // SAFETY: the caller promises; the function is for this CPU.
             unsafe { (self.function)(self, &places) };

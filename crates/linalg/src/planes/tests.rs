@@ -1,4 +1,4 @@
-//! Against the definition.
+//! Tests against the definition.
 
 use super::*;
 
@@ -11,8 +11,8 @@ fn axis(size: usize, lhs: isize, rhs: isize, out: isize) -> Axis {
     }
 }
 
-/// A depthwise convolution of planes against its definition, on so many threads: of two images, if
-/// windows have several lines. Windows reach so far outside of images (`border`).
+/// Compares a depthwise convolution of planes with its definition, on this many threads; of two
+/// images, if windows have several lines. Windows reach `border` elements outside of images.
 fn agrees<T>(
     isa: CpuFeatures,
     ty: ElementType,
@@ -34,7 +34,7 @@ fn agrees<T>(
     let images = if tall > 1 { 2 } else { 1 };
     let elements = images * channels * height * width;
     let mut x = whole(elements, 13);
-    // What is outside of the array must not count.
+    // Elements outside of the array must not contribute.
     let outside = [border * (width + 1), 7 * width + 7].map(|n| vec![T::from(99); n]);
     x.splice(0..0, outside[0].iter().copied());
     x.extend(&outside[1]);
@@ -67,7 +67,7 @@ fn agrees<T>(
     });
     let planes = Planes::new(isa, [ty; 3], &axes, bounds);
     let Some(planes) = planes else {
-        // Only these are computed without a copy that has the border.
+        // Only these are computed without a copy with a border.
         let lanes = 64 / size_of::<T>();
         let is_small = rows * columns <= lanes && tall * wide <= 2 * lanes && height * width <= 64;
         let is_window = tall == wide && [3, 5, 7].contains(&tall) && columns >= MIN_ROW;
@@ -91,7 +91,7 @@ fn agrees<T>(
         let mut sum = T::default();
         for i in 0..tall {
             for j in 0..wide {
-                // What is left of or above the image has a number that is too large.
+                // An index to the left of or above the image wraps to a number that is too large.
                 let line = (row * down + i).wrapping_sub(border);
                 let at = (column * along + j).wrapping_sub(border);
                 if line < height && at < width {
@@ -151,7 +151,8 @@ fn planes_of_every_length() {
     }
 }
 
-/// Rows that are computed together, and those that are left; planes that threads share, and rows of one.
+/// Rows that are computed together, and remaining rows; planes that are divided between threads,
+/// and rows of a single plane.
 #[test]
 fn windows_of_every_height() {
     for rows in 1..12 {
@@ -168,7 +169,8 @@ fn windows_of_every_height() {
     }
 }
 
-/// Windows that reach outside of images, by less and by more than a window, of images of less and more than a vector.
+/// Windows that reach outside of images, by less and by more than a window; images smaller and
+/// larger than a vector.
 #[test]
 fn windows_reach_outside_of_images() {
     for (kernel, borders) in [(3, 1..4), (5, 1..4), (7, 2..8)] {

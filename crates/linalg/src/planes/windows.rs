@@ -1,12 +1,15 @@
-//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane by one or two elements, and by as many lines or by two: most
-//! depthwise convolutions of images with the features first. (Recognisers of text go down by two, but not along.)
+//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane with a column stride of one or two,
+//! and with the same row stride or two: most depthwise convolutions of images with the features
+//! first. (Text recognisers have a row stride of two and a column stride of one.)
 //!
-//! Four rows of the result are computed together from the lines of the operand that they share: each vector of a
-//! line is loaded once for all rows whose windows have it, and the weights of a window stay in registers. So
-//! multiplying is what takes time, not loading, which crosses a boundary of cache lines for nearly each vector.
+//! Four rows of the result are computed together from the input rows that they share: each vector
+//! of an input row is loaded once for all result rows whose windows contain it, and the weights of
+//! a window stay in registers. The loop is therefore bound by multiplications, not by loads, nearly
+//! all of which cross a cache line.
 //!
-//! Windows may reach outside of the image: lines above and below it are left out, and masked loads give zeros for
-//! elements beside it. So no copy with a border is needed, and there may be fewer than four rows.
+//! Windows may reach outside of the image: rows above and below it are skipped, and masked loads
+//! give zeros for elements beside it. So no copy with a border is needed, and there may be fewer
+//! than four rows.
 
 use super::avx512::Lanes;
 use super::{ImageBounds, Number};
@@ -16,13 +19,13 @@ use crate::microkernels::{CpuFeatures, VectorWidth};
 use core::ops::Range;
 use tegula_ir::ElementType;
 
-/// What the windows of all groups have in common.
+/// The data that the windows of all groups share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Windows {
     function: WindowsFn,
-    /// Elements from one line of the operand to the next.
+    /// The distance between lines of the operand, in elements.
     pitch: isize,
-    /// The rows of a plane.
+    /// The axis of a plane's rows.
     pub(super) row: Axis,
     /// The planes of a group: its images.
     pub(super) images: Axis,
@@ -31,32 +34,33 @@ pub(super) struct Windows {
 
 /// Rows of one plane of the result.
 pub(super) struct Plane<'a> {
-    /// The first row's first summand, and its first element.
+    /// The addresses of the first row's first term in the operand, and of its first element in the
+    /// result.
     lhs: *const u8,
     out: *mut u8,
     rhs: *const u8,
-    /// Where each weight is, by the order of the summands.
+    /// The offset of each weight, in the order of the terms.
     taps: &'a [[isize; 2]],
     pitch: isize,
     out_pitch: isize,
     rows: usize,
     length: usize,
-    /// The image, seen from the first row's first summand.
+    /// The image's bounds, relative to the first row's first term.
     bounds: ImageBounds,
 }
 
 /// Computes the elements of some rows.
 ///
 /// # Safety
-/// Every summand inside of the image can be read and every element written, there are at least [`ROWS`] rows if
-/// the bounds are not those of an image, the window has as many taps as the function was made for, and the CPU has
-/// AVX-512 F.
+/// Every term inside of the image can be read and every element written, there are at least
+/// [`ROWS`] rows if the bounds are not those of an image, the window has as many taps as the
+/// function was made for, and the CPU has AVX-512 F.
 type WindowsFn = unsafe fn(&Plane<'_>);
 
 impl Windows {
-    /// For summands of these places, with the row axes around the innermost one and that; `None` if they are no
-    /// such window, or the CPU has no AVX-512. `image`: the bounds of the image, if windows reach outside of it, and
-    /// all row axes: batch, lines and columns.
+    /// Prepares windows with these offsets of terms, given the outer row axes and the innermost
+    /// one; `None` if they are not such a window, or the CPU has no AVX-512. `image`: the bounds of
+    /// the image, if windows reach outside of it, and all row axes: batch, lines and columns.
     #[inline(always)]
     pub(super) fn new(
         isa: CpuFeatures,
@@ -76,7 +80,7 @@ impl Windows {
         }
         let pitch = taps[side][0];
         let bounds = match image {
-            // A line of the window is one of the image.
+            // The window's lines are the image's lines.
             Some((bounds, _)) if bounds.size[1] as isize == pitch => bounds,
             Some(_) => return None,
             None => ImageBounds::EVERYWHERE,
@@ -91,7 +95,7 @@ impl Windows {
             ..Axis::default()
         };
         let (row, images) = match (image, outer) {
-            // Images of one line would look like the lines of one.
+            // A batch of images with a single line would look like the lines of one image.
             (Some((_, &[images, lines, _])), _) if goes_down(&lines) => (lines, images),
             (Some(_), _) => return None,
             (None, &[row]) if is_row(&row) => (row, one),
@@ -113,12 +117,12 @@ impl Windows {
         })
     }
 
-    /// Computes some rows of a plane, of so many elements of so many bytes.
+    /// Computes some rows of a plane, with the given numbers of elements and of bytes for each.
     ///
     /// # Safety
-    /// `lhs` and `out` lead to the plane's first row, `rhs` to its group's weights; every summand inside of the image
-    /// can be read and every element written; there are at least [`ROWS`] rows of them, if the bounds are not
-    /// those of an image.
+    /// `lhs` and `out` point to the plane's first row, `rhs` to its group's weights; every term
+    /// inside of the image can be read and every element written; there are at least [`ROWS`] rows
+    /// of them, if the bounds are not those of an image.
     #[inline(always)]
     pub(super) unsafe fn run(
         &self,
@@ -144,7 +148,7 @@ impl Windows {
     }
 }
 
-/// The function for windows of a side that move by so many elements, and lines.
+/// The function for windows with this side and these column and row strides.
 #[inline(always)]
 fn function<T: Number>(side: usize, steps: [isize; 2]) -> Option<WindowsFn> {
     match (side, steps) {
@@ -161,7 +165,8 @@ fn function<T: Number>(side: usize, steps: [isize; 2]) -> Option<WindowsFn> {
     }
 }
 
-/// Repeats statements for constants, those below a bound that is one, too: what they index is in registers.
+/// Unrolls statements for constants below a bound that is constant, too: arrays that they index
+/// stay in registers.
 macro_rules! repeated {
     ($name:ident < $bound:expr, [$($at:literal)*], $body:block) => {$(
         if $at < $bound {
@@ -173,13 +178,14 @@ macro_rules! repeated {
 }
 
 /// # Safety
-/// As [`WindowsFn`], with windows of `SIDE * SIDE` elements that move by `STRIDE` elements or `DOWN` lines, 1 or 2.
+/// As [`WindowsFn`], for windows of `SIDE * SIDE` elements with a column stride of `STRIDE` and a
+/// row stride of `DOWN`, each 1 or 2.
 #[target_feature(enable = "avx512f")]
 unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize, const DOWN: usize>(
     plane: &Plane<'_>,
 ) {
-    // SAFETY: the caller promises AVX-512 F, `SIDE * SIDE` weights, and all summands and elements; the masks have
-    // those of the elements from `start` on alone.
+    // SAFETY: the caller promises AVX-512 F, `SIDE * SIDE` weights, and all terms and elements; the
+    // masks select only elements from `start` on that exist.
     unsafe {
         let rhs = plane.rhs.cast::<V::Element>();
         let mut weights = [[V::splat(V::Element::default()); SIDE]; SIDE];
@@ -192,12 +198,14 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize, const DOWN: us
             let count = (plane.length - start).min(V::COUNT);
             let first = start as isize * STRIDE as isize;
             let left = plane.bounds.first[1] + first;
-            // The elements that are loaded for each place of a window's line, those outside of the image left out.
+            // The mask of elements to load for each column of the window, without those outside of
+            // the image.
             let mut inside = [0u64; SIDE];
             for at in 0..SIDE {
                 inside[at] = match (STRIDE, at % 2) {
                     (1, _) => image_mask(left + at as isize, columns, count),
-                    // Of two places that follow each other the pairs are loaded once; the last has no other.
+                    // Two adjacent window columns share one load of pairs; the last column has no
+                    // partner.
                     (_, 0) if at + 1 < SIDE => image_mask(left + at as isize, columns, 2 * count),
                     (_, 0) => image_mask(left + at as isize, columns, 2 * count - 1),
                     _ => inside[at - 1],
@@ -213,7 +221,7 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize, const DOWN: us
                 let lhs = lhs.wrapping_offset(top * plane.pitch);
                 let mut sums = [V::splat(V::Element::default()); ROWS];
                 repeated!(LINE < DOWN * (ROWS - 1) + SIDE, [0 1 2 3 4 5 6 7 8 9 10 11 12], {
-                    // What is above the image has a number that is too large.
+                    // A line above the image wraps to a number that is too large.
                     if ((above + LINE as isize) as usize) < lines {
                         let line = lhs.wrapping_offset(LINE as isize * plane.pitch);
                         repeated!(AT < SIDE, [0 1 2 3 4 5 6], {
@@ -246,7 +254,8 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize, const DOWN: us
     }
 }
 
-/// Which of so many elements from a column on are inside of an image of so many columns; `count` is at most 32.
+/// The mask of the elements inside of an image, for `count` elements from `column` on (at most 32)
+/// and an image with `columns` columns.
 #[inline(always)]
 fn image_mask(column: isize, columns: usize, count: usize) -> u64 {
     let below = |end: isize| (1u64 << end.clamp(0, count as isize)) - 1;

@@ -1,16 +1,16 @@
-//! A stable merge sort for comparators that a program supplies: whatever they answer, it ends and
-//! loses nothing.
+//! A stable merge sort with the program's comparator: it terminates and keeps every element even if
+//! the comparator is inconsistent.
 
 use crate::thread_pool::is_stopped;
 
-/// Sorts numbers by `before`, keeping the order of those of which neither goes before the other.
-/// `other` has as many elements, of any value.
+/// Sorts numbers by `before`; elements of which neither goes before the other keep their order.
+/// `other` is scratch space of the same length.
 pub(super) fn merge_sort(
     items: &mut [u32],
     other: &mut [u32],
     before: &mut impl FnMut(u32, u32) -> bool,
 ) {
-    // Short runs by insertion, then merged pairwise.
+    // Short runs are sorted by insertion, then merged pairwise.
     const RUN: usize = 8;
     for run in items.chunks_mut(RUN) {
         for i in 1..run.len() {
@@ -27,7 +27,7 @@ pub(super) fn merge_sort(
     while width < items.len() {
         other.copy_from_slice(items);
         for (source, target) in other.chunks(2 * width).zip(items.chunks_mut(2 * width)) {
-            // What is left is in some order, too.
+            // Stopped: the rest stays in an arbitrary order.
             if is_stopped() {
                 return;
             }

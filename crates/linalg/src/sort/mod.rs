@@ -1,4 +1,4 @@
-//! Sorting several arrays together: by a key where the comparator compares one, else by
+//! Sorts several arrays together: by a key if the comparator only compares one, otherwise by
 //! calling the program's comparator.
 
 mod merge;
@@ -10,75 +10,78 @@ use merge::merge_sort;
 pub use order::KeyOrder;
 use rank::sorted;
 
-/// The largest number of arrays sorted together.
+/// The maximum number of arrays that are sorted together.
 pub const MAX_ARRAYS: usize = 64;
 
-/// A function of a program: with the addresses of its arrays, from one point of its domain to another.
+/// A function of a program; its arguments are the addresses of its arrays, and the first and the
+/// end point of its domain.
 pub type SortFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 
-/// The program's functions of a sort.
+/// The program's functions for a sort.
 #[derive(Clone, Copy)]
 pub struct SortCode<'a> {
-    /// Whether one element goes before another.
+    /// The comparator: whether one element goes before another.
     pub comparator: SortFn,
-    /// What the comparator compares, if it compares a key.
+    /// The key that the comparator compares, if it only compares one.
     pub key: Option<SortKey<'a>>,
 }
 
-/// The keys of many elements.
+/// A key of elements.
 #[derive(Clone, Copy)]
 pub struct SortKey<'a> {
-    /// Computes them.
+    /// The function that computes the keys of many elements.
     pub function: SortFn,
-    /// Which of the arrays it reads.
+    /// The arrays that it reads.
     pub arrays: &'a [usize],
-    /// Their order.
+    /// The order of the keys.
     pub order: KeyOrder,
 }
 
-/// What is sorted.
+/// The description of a sort.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort<'a> {
     /// Elements along the sorted dimension.
     pub length: usize,
     /// The distance between them, in elements.
     pub stride: usize,
-    /// How many rows are sorted.
+    /// The number of rows.
     pub rows: usize,
-    /// Bytes of one element of each array, at most [`MAX_ARRAYS`].
+    /// The bytes of an element of each array; at most [`MAX_ARRAYS`] arrays.
     pub sizes: &'a [usize],
 }
 
-/// Memory of the caller, aligned to 16 bytes.
+/// The caller's scratch memory, aligned to 16 bytes.
 #[derive(Clone, Copy)]
 struct Workspace(*mut u8);
 
 impl Workspace {
     /// # Safety
-    /// There is room for so many elements from this byte on, a multiple of 16 unless elements are
-    /// smaller; nobody else uses them; every value of the bytes is a `T`.
+    /// The memory has room for `count` elements from byte `at` on, a multiple of 16 unless elements
+    /// are smaller; nobody else uses them; every bit pattern is a valid `T`.
     unsafe fn slice<'s, T>(self, at: usize, count: usize) -> &'s mut [T] {
         // SAFETY: the caller promises room for the elements, and that nobody else uses them.
         unsafe { core::slice::from_raw_parts_mut(self.0.wrapping_add(at).cast(), count) }
     }
 }
 
-/// Where the parts of the workspace begin.
+/// The offsets of the workspace's parts.
 struct Parts {
-    /// The order of a row comes first; behind it what sorting takes.
+    /// The sort's scratch memory, after the order of a row.
     sorting: usize,
-    /// A copy of a row that is sorted in its place.
+    /// A copy of a row that is sorted in place.
     copy: usize,
     /// The keys.
     keys: usize,
     end: usize,
 }
 
-/// Elements whose keys are computed at a time: they stay in the nearest cache.
+/// The number of elements whose keys are computed at a time: their keys stay in the first-level
+/// cache.
 const KEYS_AT_ONCE: usize = 4096;
 
 impl Sort<'_> {
-    /// How many elements have their keys computed together: whole rows, which are not written before.
+    /// The number of elements whose keys are computed together: whole rows, which are not written
+    /// before.
     fn together(&self) -> usize {
         let rows = (self.length * self.stride).max(1);
         rows * (KEYS_AT_ONCE / rows).max(1)
@@ -86,10 +89,10 @@ impl Sort<'_> {
 
     fn parts(&self, key_bytes: Option<usize>) -> Parts {
         let aligned = |bytes: usize| bytes.next_multiple_of(64);
-        // Of no rows, the length may be more than memory holds.
+        // Without rows, the length may exceed the memory.
         let length = if self.rows == 0 { 0 } else { self.length };
         let of_order = aligned(length * size_of::<u32>());
-        // A key that an index of 32 bits does not reach is not used.
+        // Keys that a 32-bit index cannot reach are not used.
         let sorting = match key_bytes {
             Some(bytes) => rank::workspace_bytes(length, bytes).max(of_order),
             None => of_order,
@@ -109,7 +112,7 @@ impl Sort<'_> {
         }
     }
 
-    /// Bytes of scratch memory that a run needs, if keys have so many bytes.
+    /// Bytes of scratch memory for a run with keys of this many bytes.
     pub fn scratch_bytes(&self, key_bytes: Option<usize>) -> usize {
         self.parts(key_bytes).end
     }
@@ -174,7 +177,8 @@ impl Sort<'_> {
                     size,
                 };
                 let ordered = order.iter().copied();
-                // SAFETY: the row's elements are inside of both arrays, and the copy has room for as many.
+                // SAFETY: the row's elements are inside of both arrays, and the copy has room for
+                // as many.
                 unsafe {
                     if input != output.cast_const() {
                         move_elements(ordered, (input, output), [place, place]);
@@ -193,7 +197,7 @@ impl Sort<'_> {
         }
     }
 
-    /// Sorts the numbers of a row's elements by the comparator.
+    /// Sorts the indices of a row's elements by the comparator.
     ///
     /// # Safety
     /// As [`Self::run`]; the arrays have a row that starts at element `base`.
@@ -210,7 +214,7 @@ impl Sort<'_> {
         merge_sort(order, other, &mut |a, b| {
             for (i, (&input, &size)) in inputs.iter().zip(self.sizes).enumerate() {
                 let at = |k: u32| (base + k as usize * self.stride) * size;
-                // SAFETY: both elements lie inside the input.
+                // SAFETY: both elements are inside of the input.
                 unsafe {
                     args[2 * i] = input.add(at(a)).cast_mut();
                     args[2 * i + 1] = input.add(at(b)).cast_mut();
@@ -219,27 +223,27 @@ impl Sort<'_> {
             // SAFETY: the comparator reads two elements of each array and
             // writes one byte, all of which `args` points to.
             unsafe { comparator(args.as_ptr(), 0, 1) };
-            // SAFETY: `result` is a live local; it is read through its own
-            // address because the comparator wrote it behind the compiler's back.
+            // SAFETY: `result` is a live local; it is read through its own address because the
+            // comparator wrote it without the compiler's knowledge.
             unsafe { core::ptr::read_volatile(&raw const result) != 0 }
         });
     }
 }
 
-/// Elements of a row in memory, in bytes.
+/// The layout of a row's elements in memory, in bytes.
 #[derive(Clone, Copy)]
 struct Elements {
-    /// Where the first is.
+    /// The first element's offset.
     base: usize,
-    /// From one to the next.
+    /// The distance between elements.
     step: usize,
     size: usize,
 }
 
-/// Moves the elements of a row that `order` names, one after the other.
+/// Moves the elements of a row in the order of `order`.
 ///
 /// # Safety
-/// The elements lie inside of what the pointers point to, which do not overlap.
+/// The elements are inside of the memory that the pointers point to; the two do not overlap.
 unsafe fn move_elements(
     order: impl Iterator<Item = u32>,
     pointers: (*const u8, *mut u8),
@@ -247,8 +251,8 @@ unsafe fn move_elements(
 ) {
     let (input, output) = pointers;
     for (to, from) in order.enumerate() {
-        // SAFETY: the caller promises: the elements lie inside of what the pointers point to, which
-        // do not overlap.
+        // SAFETY: the caller promises that the elements are inside of the memory that the pointers
+        // point to, and that the two do not overlap.
         unsafe {
             let from = input.add(source.base + from as usize * source.step);
             let to = output.add(target.base + to * target.step);
@@ -260,13 +264,13 @@ unsafe fn move_elements(
     }
 }
 
-/// The keys of consecutive elements: whole rows, in the order in which the arrays hold them.
+/// The keys of consecutive elements: whole rows, in the arrays' order.
 struct Keys<'a> {
     key: SortKey<'a>,
     bytes: *mut u8,
-    /// Elements of which the keys are computed together.
+    /// The number of elements whose keys are computed together.
     together: usize,
-    /// The element whose key is the first, if there are any yet.
+    /// The element of the first key, if keys have been computed.
     first: Option<usize>,
 }
 
@@ -280,10 +284,10 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Computes the keys of the row that starts at `base`, and of those beside it.
+    /// Computes the keys of the row that starts at `base`, and of the rows next to it.
     ///
     /// # Safety
-    /// As [`Sort::run`]; the sort is that which this is made for, and has such a row.
+    /// As [`Sort::run`]; `sort` is the sort that this was made for, and has such a row.
     unsafe fn compute(&mut self, sort: &Sort<'_>, inputs: &[*const u8], base: usize) {
         let first = base / self.together * self.together;
         if self.first == Some(first) {
@@ -293,7 +297,8 @@ impl<'a> Keys<'a> {
         let count = self.together.min(sort.rows * sort.length - first);
         let mut args = [core::ptr::null_mut::<u8>(); MAX_ARRAYS + 1];
         for (arg, &array) in args.iter_mut().zip(self.key.arrays) {
-            // SAFETY: the array has an element of this number: a row starts at or behind it.
+            // SAFETY: the array has an element with this number, because a row starts there or
+            // later.
             *arg = unsafe { inputs[array].add(first * sort.sizes[array]) }.cast_mut();
         }
         args[self.key.arrays.len()] = self.bytes;
@@ -302,13 +307,13 @@ impl<'a> Keys<'a> {
         unsafe { (self.key.function)(args.as_ptr(), 0, count as i64) };
     }
 
-    /// The bits of the key of an element of the row that starts at `base`, which were computed.
+    /// The bits of an element's computed key, in the row that starts at `base`.
     #[inline(always)]
     fn bits(&self, base: usize, element: usize, stride: usize) -> u64 {
         let index = base - self.first.unwrap_or(0) + element * stride;
         let size = self.key.order.bytes;
         let at = self.bytes.wrapping_add(index * size);
-        // SAFETY: the key is one of those that were computed, of so many bytes.
+        // SAFETY: the key is one of those that were computed, and has this many bytes.
         unsafe {
             match size {
                 4 => at.cast::<u32>().read_unaligned().into(),

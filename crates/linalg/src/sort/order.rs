@@ -1,19 +1,19 @@
-//! How the elements of a type are ordered, as an order of unsigned numbers.
+//! The order of an element type's values, as an order of unsigned integers.
 
 use tegula_ir::{Category, ElementType};
 
-/// How keys are ordered.
+/// The order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyOrder {
     category: Category,
     /// Bytes of a key: 1, 2, 4 or 8.
     pub bytes: usize,
-    /// The largest first.
+    /// Whether the largest goes first.
     descending: bool,
 }
 
 impl KeyOrder {
-    /// The order of a type's numbers; the total one of floats.
+    /// The numerical order of a type; for floats, the total order.
     pub fn new(element_type: ElementType, descending: bool) -> Self {
         Self {
             category: element_type.category(),
@@ -22,12 +22,13 @@ impl KeyOrder {
         }
     }
 
-    /// Whether the largest is the first.
+    /// Whether the largest goes first.
     pub fn is_descending(self) -> bool {
         self.descending
     }
 
-    /// Of a key's bits, a number of so many bytes that is smaller where the key goes first.
+    /// The rank of a key, given its bits: an integer of the same width that is smaller for keys
+    /// that go first.
     #[inline(always)]
     pub fn rank(self, bits: u64) -> u64 {
         let sign = 1 << (8 * self.bytes - 1);

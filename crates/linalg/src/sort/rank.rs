@@ -1,12 +1,12 @@
-//! Stable sorting by unsigned ranks of a few bytes: by digits, the lowest first.
+//! Stable radix sort by unsigned ranks of a few bytes, least significant digit first.
 
 use super::Workspace;
 use crate::thread_pool::is_stopped;
 
-/// Rows shorter than this are sorted by comparing.
+/// Rows shorter than this are sorted by comparison.
 const SHORT: usize = 256;
 
-/// Bytes of the workspace for so many ranks of so many bytes.
+/// Bytes of the workspace for `count` ranks of `bytes` bytes each.
 pub(super) fn workspace_bytes(count: usize, bytes: usize) -> usize {
     match bytes {
         8 => count * size_of::<u128>(),
@@ -14,8 +14,8 @@ pub(super) fn workspace_bytes(count: usize, bytes: usize) -> usize {
     }
 }
 
-/// Writes the positions of ranks of so many bytes in ascending order, equal ones as they came.
-/// There are as many as `order` has places.
+/// Writes the positions of the ranks in ascending order to `order`; equal ranks keep their order.
+/// There are as many ranks as `order` has places.
 #[inline(always)]
 pub(super) fn sorted(
     ranks: impl Iterator<Item = u64>,
@@ -24,9 +24,9 @@ pub(super) fn sorted(
     order: &mut [u32],
 ) {
     let count = order.len();
-    // The position below the rank: equal ranks stay in order.
+    // The position is below the rank, so that equal ranks keep their order.
     if bytes == 8 {
-        // SAFETY: the workspace has so many bytes, aligned to 16, and every value is a number.
+        // SAFETY: the workspace has this many bytes, aligned to 16, and every value is a number.
         let words = unsafe { workspace.slice::<u128>(0, count) };
         for ((word, rank), position) in words.iter_mut().zip(ranks).zip(0u32..) {
             *word = u128::from(rank) << 32 | u128::from(position);
@@ -37,7 +37,7 @@ pub(super) fn sorted(
         }
         return;
     }
-    // SAFETY: the workspace has so many bytes, aligned to 16, and every value is a number.
+    // SAFETY: the workspace has this many bytes, aligned to 16, and every value is a number.
     let (words, other) = unsafe {
         let words = workspace.slice::<u64>(0, count);
         (
@@ -60,13 +60,13 @@ pub(super) fn sorted(
     }
 }
 
-/// Sorts by the bytes from the fifth on; gives which of the two has the result.
+/// Sorts by the bytes from the fifth on; returns the buffer that has the result.
 fn by_digits<'a>(
     mut words: &'a mut [u64],
     mut other: &'a mut [u64],
     bytes: usize,
 ) -> &'a mut [u64] {
-    // Ranks of eight bytes are sorted otherwise.
+    // Ranks of eight bytes are sorted differently.
     let mut counts = [[0u32; 256]; 4];
     let counts = &mut counts[..bytes.min(4)];
     for &word in words.iter() {
@@ -108,7 +108,7 @@ mod tests {
         for bytes in [1, 2, 4, 8] {
             for length in [0, 1, 2, 255, 256, 1000] {
                 let mask = u64::MAX >> (64 - 8 * bytes as u32);
-                // Many are equal, and some digits are the same in all.
+                // Many ranks are equal, and some digits are the same in all.
                 let rank = |i: u64| (i * 0x9E37_79B9 % 97 * 0x0101_0001) & mask;
                 let ranks: Vec<u64> = (0..length).map(rank).collect();
                 let mut expected: Vec<u32> = (0..length as u32).collect();

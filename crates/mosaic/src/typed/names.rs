@@ -1,8 +1,8 @@
-//! Operations that their name alone describes.
+//! Operations that are fully described by their name.
 
 use crate::ir::{Binary, Cast, Op, Unary};
 
-/// The operation of a name that has no attributes that matter.
+/// The operation with this name, if it has no relevant attributes.
 pub(super) fn plain(name: &str) -> Option<Op> {
     unary(name)
         .map(Op::Unary)

@@ -1,4 +1,5 @@
-//! Operations on memory: loads, stores, views, copies, semaphores, and what control flow takes.
+//! Verification of operations on memory (loads, stores, views, copies, semaphores) and of control
+//! flow's operands.
 
 use super::{Checked, need};
 use crate::ir::{CopyOperands, Op};
@@ -24,7 +25,7 @@ fn is_semaphore(ty: &Type) -> bool {
 pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked {
     match op {
         Op::Load { strides, masked } => {
-            // A step of 0 takes the same elements again.
+            // A stride of 0 repeats the same elements.
             let good = strides.iter().all(|stride| *stride >= 0);
             need(good, "it goes backwards")?;
             access(operands, results.first().copied(), strides, *masked)
@@ -112,7 +113,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
     }
 }
 
-/// A reference, its indices and perhaps a mask, and the vector that is loaded or stored.
+/// Checks a load or store: a reference, its indices, a mask if there is one, and the vector.
 fn access(operands: &[&Type], value: Option<&Type>, strides: &[i64], masked: bool) -> Checked {
     let Some(vector) = value.and_then(Type::as_vector) else {
         return Err("it loads or stores what is no vector".to_owned());

@@ -1,7 +1,7 @@
-//! What must hold of a kernel: operands and results of every operation have the types that it
-//! takes and gives, regions end as they must, windows fit the arguments.
+//! The verifier of kernels: operands and results of every operation have valid types, regions end
+//! with the right terminator, windows fit the arguments.
 //!
-//! - `values`: operations that give values; `memory`: those on memory.
+//! - `values`: operations that compute values; `memory`: operations on memory.
 
 mod memory;
 mod values;
@@ -32,7 +32,7 @@ pub fn verify(module: &Module) -> Result<(), Error> {
 
 type Checked = Result<(), String>;
 
-/// What a region must end with.
+/// The terminator that a region must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Function,
@@ -184,7 +184,7 @@ impl<'m> Checker<'m> {
             .map_err(|why| located(operation, &why))
     }
 
-    /// What goes into and comes out of regions has the same types.
+    /// Checks that the values passed into and out of regions have the same types.
     fn carried(&self, operation: &Operation) -> Checked {
         let same = |a: &[Value], b: &[Value]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.ty(*a) == self.ty(*b))
@@ -340,7 +340,7 @@ fn located(operation: &Operation, why: &str) -> Error {
     })
 }
 
-/// How many operands and results there are, where it is always the same.
+/// The numbers of operands and results, where they are fixed.
 fn counts(op: &Op) -> (Option<usize>, Option<usize>) {
     let (takes, gives) = match op {
         Op::Constant(_)

@@ -1,4 +1,5 @@
-//! Operations that give values: shapes and element types of operands and results.
+//! Verification of operations that compute values: shapes and element types of operands and
+//! results.
 
 use super::{Checked, need};
 use crate::ir::{Cast, Constant, DotDims, Op, Reduction};
@@ -31,7 +32,7 @@ fn count(dims: &[i64]) -> i64 {
     dims.iter().product()
 }
 
-/// Whether `dims` names different dimensions of `rank`.
+/// Whether `dims` are distinct dimensions of `rank`.
 fn distinct(dims: &[i64], rank: usize) -> bool {
     let inside = dims.iter().all(|&d| (0..rank as i64).contains(&d));
     inside && dims.iter().enumerate().all(|(i, d)| !dims[..i].contains(d))
@@ -167,7 +168,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
             let bits = |ty: &Type| ty.element().map_or(0, |e| i64::from(e.bits()));
             let rank = from.len();
             let good = rank == to.len() && rank >= 1 && {
-                // Sublanes hold several narrow elements.
+                // A sublane holds several narrow elements.
                 let packed = rank.saturating_sub(2);
                 (0..rank).all(|d| match d == packed && rank >= 2 {
                     true => from[d] * bits(operands[0]) == to[d] * bits(results[0]),
@@ -222,8 +223,8 @@ fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
     )
 }
 
-/// Integers are multiplied to integers; one floating-point operand makes the other one of a
-/// floating-point type, too.
+/// Checks a product's element types: integers give integers; if one operand is floating-point, the
+/// other one must be, too.
 fn types_multiply(operands: &[&Type], result: &Type) -> Checked {
     let types = [operands[0], operands[1], result].map(Type::element);
     let [Some(lhs), Some(rhs), Some(to)] = types else {

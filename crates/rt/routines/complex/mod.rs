@@ -1,8 +1,8 @@
-//! Functions of complex numbers that generated code does not spell out: those of `crates/scalar`, on
-//! the C library's functions of real ones.
+//! Functions of complex numbers that generated code does not compute inline: those of
+//! `crates/scalar`, on the C library's real functions.
 //!
-//! Each is given the address of its operands, of 16 bytes each, and puts the result in the place of the
-//! first.
+//! Each is given the address of its operands, of 16 bytes each, and overwrites the first with the
+//! result.
 
 #[path = "../shared/complex/functions.rs"]
 mod functions;
@@ -86,7 +86,7 @@ impl Neg for C64 {
 macro_rules! unary {
     ($($single:ident $double:ident $function:expr;)*) => {$(
         /// # Safety
-        /// The operand is there.
+        /// `slots` points to the operand.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $single(slots: *mut u128) {
             // SAFETY: the caller promises the operand.
@@ -97,7 +97,7 @@ macro_rules! unary {
         }
 
         /// # Safety
-        /// The operand is there.
+        /// `slots` points to the operand.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $double(slots: *mut u128) {
             // SAFETY: the caller promises the operand.
@@ -112,7 +112,7 @@ macro_rules! unary {
 macro_rules! binary {
     ($($single:ident $double:ident $function:expr;)*) => {$(
         /// # Safety
-        /// Both operands are there.
+        /// `slots` points to both operands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $single(slots: *mut u128) {
             // SAFETY: the caller promises the operands.
@@ -123,7 +123,7 @@ macro_rules! binary {
         }
 
         /// # Safety
-        /// Both operands are there.
+        /// `slots` points to both operands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $double(slots: *mut u128) {
             // SAFETY: the caller promises the operands.
@@ -140,10 +140,10 @@ binary! {
     tegula_rt_c64_atan2 tegula_rt_c128_atan2 functions::atan2;
 }
 
-/// The distance from 0.
+/// The absolute value.
 ///
 /// # Safety
-/// The operand is there.
+/// `slots` points to the operand.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_c64_abs(slots: *mut u128) {
     // SAFETY: the caller promises the operand.
@@ -153,10 +153,10 @@ pub unsafe extern "C" fn tegula_rt_c64_abs(slots: *mut u128) {
     }
 }
 
-/// The distance from 0.
+/// The absolute value.
 ///
 /// # Safety
-/// The operand is there.
+/// `slots` points to the operand.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_rt_c128_abs(slots: *mut u128) {
     // SAFETY: the caller promises the operand.

@@ -1,4 +1,4 @@
-//! The arguments of a kernel: sizes of its grid, scalars, windows of arrays, scratch memory.
+//! The arguments of a kernel: grid sizes, scalars, windows of arrays, scratch memory.
 
 use super::references::Reference;
 use super::{Error, Made, Semaphores, Translator, array_shape, extents};
@@ -16,7 +16,7 @@ struct Given<'k> {
     value: Value,
     memref: &'k MemRefType,
     window: Option<&'k ir::Window>,
-    /// The number of the input or result that the window is of.
+    /// The number of the window's input or result.
     number: usize,
     is_result: bool,
 }
@@ -101,8 +101,8 @@ impl<'k> Translator<'k> {
         memref.ok_or_else(|| Error::new("an argument of the kernel is no memory"))
     }
 
-    /// Reads the sizes of the grid, including those that are given with the call; returns how many
-    /// those are.
+    /// Reads the sizes of the grid, including those that the call supplies; returns the number of
+    /// the latter.
     fn bounds(&mut self, kernel: &Kernel) -> Made<usize> {
         let mut number = 0;
         for (d, size) in kernel.grid.iter().enumerate() {
@@ -498,9 +498,9 @@ fn first_place(block: &Block) -> Option<&ir::Place> {
         .find_map(|operation| operation.place.as_ref())
 }
 
-/// Collects the references that are stored to or copied to.
+/// Collects the references that are written by stores or copies.
 fn writes(block: &Block, written: &mut FxHashSet<Value>) {
-    // Backwards, so that a view leads to the reference that it is taken from.
+    // In reverse order, so that views are seen before the references that they derive from.
     for operation in block.operations.iter().rev() {
         for region in &operation.regions {
             writes(region, written);

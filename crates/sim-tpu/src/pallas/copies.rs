@@ -283,8 +283,8 @@ impl<'k> Translator<'k> {
         })
     }
 
-    /// The ends of a copy, as boxes of their memory. If their sizes differ, dimensions of size 1 are
-    /// dropped, which only one of them may have.
+    /// The ends of a copy, as boxes of their memory. If their sizes differ, dimensions of size 1
+    /// are dropped, which only one of them may have.
     fn same_sizes(&mut self, operation: &Operation, ends: [Value; 2]) -> Made<[Reference; 2]> {
         let mut conditions = Vec::new();
         let mut whole = |end| {
@@ -346,7 +346,8 @@ impl<'k> Translator<'k> {
     fn wait(&mut self, operation: &Operation, groups: CopyOperands, target: bool) -> Made<()> {
         self.flush();
         if let Some(bytes) = self.waited_bytes(operation, groups)? {
-            // Behind the source, its semaphore if it has one, and the destination.
+            // The operands are the source, its semaphore if there is one, the destination, and its
+            // semaphore.
             let at = match target {
                 true => 2 + usize::from(groups.source_semaphore),
                 false => 1,
@@ -370,8 +371,9 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// The bytes of a wait whose end may be no box of its memory. A wait asks for nothing but them,
-    /// and kernels name memory that they never copy, only because it has so many.
+    /// The bytes of a wait, if its end may not be a box of its memory. A wait depends only on the
+    /// number of bytes: kernels pass memory that they never copy, only because it has the right
+    /// size.
     fn waited_bytes(&self, operation: &Operation, groups: CopyOperands) -> Made<Option<Term>> {
         let end = |at: usize| {
             let value = operation.operands.get(at);
@@ -379,7 +381,7 @@ impl<'k> Translator<'k> {
             self.reference(operation, *value)
         };
         let (source, target) = (end(0)?, end(1 + usize::from(groups.source_semaphore))?);
-        // The bytes are those in HBM, if one end is there.
+        // If one end is in HBM, the bytes are those of that end.
         let space = |end: &Reference| self.program.buffers[end.buffer].space;
         let counted = if space(&source) == Space::Hbm {
             source
@@ -412,7 +414,7 @@ impl<'k> Translator<'k> {
         Ok(Some(bytes))
     }
 
-    /// Waits for so many bytes, if there are any.
+    /// Waits for a number of bytes, if it is not zero.
     fn wait_for_bytes(&mut self, operation: &Operation, semaphore: Value, bytes: Term) -> Made<()> {
         let semaphore = self.semaphore(operation, semaphore)?;
         let wait = self.inside(|own| {

@@ -1,4 +1,4 @@
-//! The size of a result of which only the window is known: it extends to the end of the farthest
+//! The size of a result that is given only by its window: it extends to the end of the farthest
 //! block of any grid point.
 
 use super::{Arrays, Error, Made};
@@ -8,10 +8,10 @@ use rustc_hash::FxHashMap;
 use tegula_ir::Scalar;
 use tegula_mosaic::ir::{Block, Constant, Kernel, Module, Op, Value, Window};
 
-/// The most grid points that are visited.
+/// The maximum number of grid points that are visited.
 const MOST_POINTS: i64 = 1 << 22;
 
-/// The sizes of the array that a window is of.
+/// The sizes of the array that a window belongs to.
 pub(super) fn of(
     module: &Module,
     kernel: &Kernel,

@@ -1,4 +1,4 @@
-//! Liveness: which values are used.
+//! Liveness: the set of values that are used.
 
 use rustc_hash::FxHashSet;
 use tegula_mosaic::ir::{Block, Module, Value};

@@ -1,10 +1,10 @@
 //! Translation of Pallas kernels to programs of the machine.
 //!
 //! A kernel of `tegula-mosaic` becomes a [`TpuProgram`]: its grid and windows become a pipeline
-//! whose blocks are in VMEM or SMEM, its scalars variables, its vectors registers, its
+//! whose blocks are in VMEM or SMEM, its scalars become variables, its vectors registers, its
 //! straight-line vector code blocks that are scheduled together, and its references slices of
-//! buffers. Nothing is spilled: the values that the kernel holds in registers stay there. Dead
-//! operations are left out, as every compiler does: Pallas loads before each store.
+//! buffers. Nothing is spilled: the kernel's vectors stay in registers. Dead operations are
+//! removed, because Pallas loads before each store.
 //!
 //! - `arguments`: the kernel's arguments: arrays, windows, scalars, scratch memory;
 //! - `references`: views of memory as slices, with parts of reshaped memory (`reshapes`);
@@ -30,7 +30,7 @@ use tegula_mosaic::ir::{Module, Operation, Value};
 use tegula_mosaic::types::Element;
 use tegula_target::Chip;
 
-/// What the call of a kernel says about its arrays.
+/// A kernel's arrays, as its call describes them.
 #[derive(Clone, Debug, Default)]
 pub struct Arrays {
     /// The number of the kernel's arrays that are inputs; the remaining arrays are results. If it
@@ -52,7 +52,7 @@ pub struct Arrays {
 pub struct Error {
     /// The place in the source, if it is known.
     pub place: Option<Place>,
-    /// What is not supported, or what contradicts the call.
+    /// The unsupported feature, or the contradiction to the call.
     pub message: String,
 }
 

@@ -9,11 +9,12 @@ use tegula_expr::Term;
 use tegula_mosaic::ir::Operation;
 use tegula_mosaic::types::Element;
 
-/// A reference: a part of a buffer, which may be reshaped and of which parts may again be taken.
+/// A reference: a part of a buffer, which may be reshaped and divided further.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
     pub(super) buffer: BufferId,
-    /// Each shape with the part that is taken of it; the buffer's own shape comes first.
+    /// The successive shapes, each with the part that is taken of it; the buffer's own shape comes
+    /// first.
     stages: Vec<(Vec<i64>, Vec<SliceEntry>)>,
     /// The buffer's element type, and the type that its bits are read as, if they differ.
     pub(super) words: Option<Words>,
@@ -89,8 +90,8 @@ fn start_of(entry: &SliceEntry) -> Term {
     }
 }
 
-/// Makes a part that is taken in steps the box from its first element to its last, and gives the
-/// part in the box's shape.
+/// Replaces a strided part by the box from its first element to its last, and returns the part
+/// relative to that box.
 fn spanned(
     (dims, entries): &mut (Vec<i64>, Vec<SliceEntry>),
     strides: &[i64],
@@ -131,7 +132,7 @@ impl Reference {
         }
     }
 
-    /// The dimensions of the buffer of which a single index is taken.
+    /// The dimensions of the buffer in which a single index is selected.
     pub(super) fn left_out(&self) -> Vec<usize> {
         let entries = self.stages.first().map_or(&[][..], |(_, entries)| entries);
         let entries = entries.iter().enumerate();
@@ -229,8 +230,8 @@ impl Reference {
         }
     }
 
-    /// The reference without the dimensions of size 1 that `wanted` lacks; `None` if that is not
-    /// enough.
+    /// The reference without the dimensions of size 1 that `wanted` lacks; `None` if the sizes
+    /// still differ.
     pub(super) fn squeezed(&self, wanted: &[i64]) -> Option<Self> {
         let wanted = match self.words {
             Some(words) => words.inner_dims(wanted),
@@ -285,8 +286,8 @@ impl Reference {
         made
     }
 
-    /// The same part, of the buffer's own shape as far as it is a box there. Boxes under conditions
-    /// are taken if there is a list for them.
+    /// The same part, relative to the buffer's own shape as far as it is a box there. If there is a
+    /// list for conditions, parts that are boxes only under conditions are converted, too.
     pub(super) fn composed(&self, mut conditions: Option<&mut Vec<Term>>) -> Self {
         let mut made = self.clone();
         while let [below @ .., (dims, entries)] = &made.stages[..]
@@ -313,7 +314,7 @@ impl Reference {
         made
     }
 
-    /// The sizes of the last shape, and how many elements are taken along each dimension.
+    /// The sizes of the last shape, and the number of selected elements along each dimension.
     pub(super) fn extents(&self) -> Vec<(i64, Term)> {
         self.stages.last().map_or_else(Vec::new, |(dims, entries)| {
             let taken = |entry: &SliceEntry, whole: i64| match entry {
@@ -327,7 +328,7 @@ impl Reference {
         })
     }
 
-    /// Drops dimensions of which one index is taken.
+    /// Drops the dimensions in which a single index is selected.
     pub(super) fn without_ones(mut self) -> Self {
         if let Some((dims, entries)) = self.last() {
             for (entry, whole) in entries.iter_mut().zip(dims.iter()) {
@@ -353,8 +354,8 @@ impl Reference {
         }
     }
 
-    /// Words of memory of narrower elements that are taken in steps: the elements of a word are a
-    /// dimension of their own behind the packed one.
+    /// Strided words in a memory of narrower elements: the elements of a word become a separate
+    /// dimension after the packed one.
     pub(super) fn stepped_words(
         &self,
         starts: &[Term],
@@ -394,7 +395,7 @@ impl Reference {
         Some(made.view(&steps))
     }
 
-    /// As what a vector is loaded from or stored to.
+    /// The reference as a view, from which a vector is loaded or to which it is stored.
     pub(super) fn view(&self, strides: &[i64]) -> View {
         let mut plain = self.clone();
         let stepped = match (strides.iter().any(|stride| *stride != 1), plain.last()) {

@@ -1,12 +1,11 @@
-//! Which tiles a product calls, worked out before it runs: a compiled program leaves the others out.
+//! The tiles that a product calls, determined before it runs: a compiled program omits all others.
 
 use crate::gemm::geometry::{pieces, tiles};
 use crate::gemm::{Blocks, Product};
 use crate::microkernels::strided_tile::{self, TileForm};
 
 impl Product {
-    /// The tiles that read operands where they lie and that a run on one thread may call: those
-    /// and perhaps a few more.
+    /// The tiles in place that a run on one thread may call, and possibly a few more.
     pub fn tiles(&self) -> Vec<TileForm> {
         let Some(in_place) = &self.in_place else {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Balancing: a similarity transformation by permutations and powers of two that brings rows and
-//! columns to similar norms, and isolates eigenvalues that can be read off.
+//! Balancing: a similarity transformation by permutations and powers of two that gives rows and
+//! columns similar norms, and isolates eigenvalues that appear on the diagonal.
 
 use crate::lapack::householder::norm;
 use crate::lapack::isa::Isa;
@@ -7,8 +7,9 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 use std::ops::Range;
 
-/// What [`gebal`] did: the rows and columns outside of which the matrix is triangular, and for each
-/// row its factor inside of these and the row that it was exchanged with outside.
+/// The result of [`gebal`]: the range of rows and columns outside of which the matrix is
+/// triangular; for each row inside, its scale factor, and for each row outside, the row that it was
+/// swapped with.
 #[derive(Debug)]
 pub(crate) struct Balance<R> {
     pub(crate) active: Range<usize>,
@@ -33,7 +34,7 @@ pub(crate) fn gebal<I: Isa, T: Scalar>(a: &mut Matrix<'_, T>, scale: bool) -> Ba
     balance
 }
 
-/// Exchanges two rows and the same columns, as far as they are not zero.
+/// Swaps two rows and the same columns, as far as they are not zero.
 fn exchange<T: Scalar>(a: &mut Matrix<'_, T>, x: usize, y: usize) {
     if x != y {
         a.swap_columns(x, y);
@@ -44,7 +45,7 @@ fn exchange<T: Scalar>(a: &mut Matrix<'_, T>, x: usize, y: usize) {
 }
 
 impl<R: Real> Balance<R> {
-    /// Moves rows that are zero but for the diagonal to the end.
+    /// Moves rows that are zero except on the diagonal to the end.
     fn push_rows_down<T: Scalar<Real = R>>(&mut self, a: &mut Matrix<'_, T>) {
         let mut again = true;
         while again && self.active.end > 1 {
@@ -63,13 +64,13 @@ impl<R: Real> Balance<R> {
                 }
             }
         }
-        // A single row is left: it has nothing to balance.
+        // A single row is left: there is nothing to balance.
         if self.active.end <= 1 {
             self.active.end = self.active.end.max(1).min(a.rows());
         }
     }
 
-    /// Moves columns that are zero but for the diagonal to the front.
+    /// Moves columns that are zero except on the diagonal to the front.
     fn push_columns_left<T: Scalar<Real = R>>(&mut self, a: &mut Matrix<'_, T>) {
         let mut again = self.active.len() > 1;
         while again {
@@ -87,7 +88,7 @@ impl<R: Real> Balance<R> {
         }
     }
 
-    /// Brings each row and column closer to each other; whether any changed.
+    /// Scales each row and column to closer norms; returns whether any changed.
     #[inline(always)]
     fn scale_once<I: Isa, T: Scalar<Real = R>>(&mut self, a: &mut Matrix<'_, T>) -> bool {
         let n = a.rows();
@@ -143,8 +144,8 @@ impl<R: Real> Balance<R> {
         changed
     }
 
-    /// LAPACK's `gebak`: makes right vectors of the balanced matrix those of the given one, or left
-    /// ones if `left` is true.
+    /// LAPACK's `gebak`: transforms right eigenvectors of the balanced matrix to those of the given
+    /// one; left eigenvectors if `left` is true.
     pub(crate) fn undo<T: Scalar<Real = R>>(&self, left: bool, vectors: &mut Matrix<'_, T>) {
         for column in 0..vectors.columns() {
             let column = vectors.column_mut(column);

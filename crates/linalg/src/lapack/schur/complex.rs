@@ -8,13 +8,13 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 use crate::thread_pool::is_stopped;
 
-/// Iterations for each row, of at least ten rows.
+/// The maximum number of iterations for each row; a matrix counts as at least ten rows.
 const ITERATIONS: usize = 30;
-/// Iterations at one place after which an exceptional shift is taken.
+/// The number of iterations on one block after which an exceptional shift is used.
 const EXCEPTIONAL: usize = 10;
 
-/// LAPACK's complex `lahqr`: replaces `h` by its Schur form (its eigenvalues only, if `whole` is
-/// false) and multiplies `z` by the unitary matrix of it. Writes the eigenvalues.
+/// LAPACK's complex `lahqr`: replaces `h` by its Schur form (only computes its eigenvalues, if
+/// `whole` is false) and multiplies `z` by the unitary transformation. Writes the eigenvalues.
 #[inline(always)]
 pub(crate) fn lahqr<I: Isa, T: Scalar>(
     call: Hqr<'_, '_, T>,
@@ -66,7 +66,7 @@ pub(crate) fn lahqr<I: Isa, T: Scalar>(
     Ok(())
 }
 
-/// Makes what is below the diagonal real and not negative.
+/// Makes the subdiagonal real and non-negative.
 #[inline(always)]
 fn make_real<T: Scalar>(
     h: &mut Matrix<'_, T>,
@@ -110,7 +110,7 @@ fn scale_column<T: Scalar>(
     h.column_mut(column)[rows].iter_mut().for_each(|x| *x *= by);
 }
 
-/// The first row of the block that ends with row `last`.
+/// The first row of the active block that ends with row `last`.
 #[inline(always)]
 fn deflation<T: Scalar>(
     h: &Matrix<'_, T>,
@@ -183,7 +183,7 @@ fn shift<T: Scalar>(h: &Matrix<'_, T>, first: usize, last: usize, at_place: usiz
     t - u * u.divide(x + y)
 }
 
-/// The square root whose real part is not negative.
+/// The square root with non-negative real part.
 #[inline(always)]
 fn square_root<T: Scalar>(x: T) -> T {
     let (re, im) = (x.re(), x.im());
@@ -199,7 +199,7 @@ fn square_root<T: Scalar>(x: T) -> T {
     }
 }
 
-/// Where a pass can begin, and the first column of the shifted matrix there.
+/// The row at which a pass can begin, and the first column of the shifted matrix there.
 #[inline(always)]
 fn bulge<T: Scalar>(h: &Matrix<'_, T>, first: usize, last: usize, shift: T) -> (usize, [T; 2]) {
     let mut m = last - 1;
@@ -221,7 +221,7 @@ fn bulge<T: Scalar>(h: &Matrix<'_, T>, first: usize, last: usize, shift: T) -> (
     }
 }
 
-/// A pass of the iteration: chases the bulge from row `start` to the end of the block.
+/// One pass of the iteration: chases the bulge from row `start` to the end of the block.
 #[inline(always)]
 fn chase<I: Isa, T: Scalar>(
     h: &mut Matrix<'_, T>,
@@ -262,7 +262,7 @@ fn chase<I: Isa, T: Scalar>(
             turn(z, 0..rows);
         }
         if k == start && start > first {
-            // The pass began inside of the block: what is below the diagonal stays real.
+            // The pass began inside of the block: this keeps the subdiagonal real.
             let turn = T::ONE - t1;
             let turn = turn.scale(T::Real::ONE / turn.abs());
             *h.at_mut(start + 1, start) *= turn.conj();

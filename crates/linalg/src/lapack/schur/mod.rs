@@ -18,17 +18,17 @@ use num_complex::Complex;
 use std::ops::Range;
 use vectors::Side;
 
-/// What the QR iteration works on.
+/// The arguments of the QR iteration.
 #[derive(Debug)]
 pub struct Hqr<'a, 'm, T> {
     h: &'a mut Matrix<'m, T>,
     z: Option<Matrix<'a, T>>,
-    /// Whether the Schur form is wanted, rather than the eigenvalues only.
+    /// Whether the Schur form is wanted, rather than only the eigenvalues.
     whole: bool,
     active: Range<usize>,
 }
 
-/// A number whose matrices have eigenvalues here.
+/// A number type whose matrices' eigenvalues can be computed here.
 pub trait Eigen: Scalar {
     #[doc(hidden)]
     fn hqr<I: Isa>(
@@ -116,12 +116,12 @@ eigen!(f32);
 eigen!(f64);
 
 /// LAPACK's `gees` without sorting: replaces `a` by its Schur form and writes the Schur vectors to
-/// `vectors`, if asked for. The Schur form of a real matrix has blocks of two rows for conjugate
+/// `vectors`, if requested. The Schur form of a real matrix has 2x2 blocks for conjugate
 /// eigenvalues. Writes the real and imaginary parts of the eigenvalues, in the order of the
 /// diagonal.
 ///
 /// # Errors
-/// The iteration does not converge, or a number is not finite; results have no meaning then.
+/// The iteration does not converge, or a number is not finite; results are then meaningless.
 pub fn gees<T: Eigen>(
     a: Matrix<'_, T>,
     vectors: Option<Matrix<'_, T>>,
@@ -169,7 +169,7 @@ impl<T: Eigen> Routine for Schur<'_, T> {
     }
 }
 
-/// The Schur form of a balanced matrix, by way of its Hessenberg form.
+/// Computes the Schur form of a balanced matrix, through its Hessenberg form.
 #[inline(always)]
 fn schur_form<I: Isa, T: Eigen>(
     a: &mut Matrix<'_, T>,
@@ -199,14 +199,14 @@ fn schur_form<I: Isa, T: Eigen>(
     T::hqr::<I>(call, values)
 }
 
-/// LAPACK's `geev`: writes the real and imaginary parts of the eigenvalues of a matrix, and its left
-/// and right eigenvectors, if asked for. Those of a real matrix are packed: the real and the
-/// imaginary part of the vector of two conjugate values, the first of which has a positive imaginary
-/// part, are a column each. Vectors have length 1, and their largest element is real. `a` is
-/// destroyed.
+/// LAPACK's `geev`: writes the real and imaginary parts of a matrix's eigenvalues, and its left and
+/// right eigenvectors, if requested. Those of a real matrix are packed: for two conjugate
+/// eigenvalues, of which the one with positive imaginary part comes first, one column has the real
+/// part and the next the imaginary part of the first one's vector. Vectors have length 1, and their
+/// largest element is real. `a` is destroyed.
 ///
 /// # Errors
-/// The iteration does not converge, or a number is not finite; results have no meaning then.
+/// The iteration does not converge, or a number is not finite; results are then meaningless.
 pub fn geev<T: Eigen>(
     a: Matrix<'_, T>,
     left: Option<Matrix<'_, T>>,
@@ -264,7 +264,7 @@ impl<T: Eigen> Routine for General<'_, T> {
     }
 }
 
-/// Scales packed vectors to length 1, complex ones so that their largest element is real.
+/// Normalises packed vectors to length 1, complex ones so that their largest element is real.
 #[inline(always)]
 fn normalise_packed<I: Isa, R: Real>(values_im: &[R], v: &mut Matrix<'_, R>) {
     let mut at = 0;
@@ -293,7 +293,7 @@ fn normalise_packed<I: Isa, R: Real>(values_im: &[R], v: &mut Matrix<'_, R>) {
     }
 }
 
-/// Scales vectors to length 1 so that their largest element is real and positive.
+/// Normalises vectors to length 1, such that their largest element is real and positive.
 #[inline(always)]
 fn normalise_complex<I: Isa, T: Scalar>(v: &mut Matrix<'_, T>) {
     for column in 0..v.columns() {

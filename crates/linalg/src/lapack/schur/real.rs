@@ -9,14 +9,14 @@ use crate::lapack::rotation::rotate;
 use crate::lapack::scalar::{Real, multiply_add};
 use crate::thread_pool::is_stopped;
 
-/// Iterations for each row, of at least ten rows.
+/// The maximum number of iterations for each row; a matrix counts as at least ten rows.
 const ITERATIONS: usize = 30;
-/// Iterations at one place after which an exceptional shift is taken.
+/// The number of iterations on one block after which an exceptional shift is used.
 const EXCEPTIONAL: usize = 10;
 
-/// LAPACK's `lahqr`: replaces `h` by its real Schur form (its eigenvalues only, if `whole` is false)
-/// and multiplies `z` by the orthogonal matrix of it. Writes the real and imaginary parts of the
-/// eigenvalues.
+/// LAPACK's `lahqr`: replaces `h` by its real Schur form (only computes its eigenvalues, if `whole`
+/// is false) and multiplies `z` by the orthogonal transformation. Writes the real and imaginary
+/// parts of the eigenvalues.
 #[inline(always)]
 pub(crate) fn lahqr<I: Isa, R: Real>(
     call: Hqr<'_, '_, R>,
@@ -74,8 +74,8 @@ pub(crate) fn lahqr<I: Isa, R: Real>(
     Ok(())
 }
 
-/// The first row of the block that ends with row `last`: what is left of its diagonal is as good as
-/// zero, by the criterion of Ahues and Tisseur.
+/// The first row of the active block that ends with row `last`: the element to the left of its
+/// diagonal is negligible, by the criterion of Ahues and Tisseur.
 #[inline(always)]
 fn deflation<R: Real>(
     h: &Matrix<'_, R>,
@@ -143,7 +143,7 @@ fn shifts<R: Real>(h: &Matrix<'_, R>, first: usize, last: usize, at_place: usize
     if determinant >= R::ZERO {
         return [(middle * s, root * s), (middle * s, -(root * s))];
     }
-    // Of two real shifts the one nearer to the last element, twice.
+    // If both shifts are real, uses the one closer to the last element twice.
     let (one, two) = (middle + root, middle - root);
     let nearer = if (one - h22).abs() <= (two - h22).abs() {
         one
@@ -153,8 +153,8 @@ fn shifts<R: Real>(h: &Matrix<'_, R>, first: usize, last: usize, at_place: usize
     [(nearer * s, R::ZERO); 2]
 }
 
-/// Where a pass can begin, because what is left of the diagonal there is small twice, and the first
-/// column of the shifted square.
+/// The row at which a pass can begin, because two consecutive subdiagonal elements are small there,
+/// and the first column of the doubly shifted matrix.
 #[inline(always)]
 fn bulge<R: Real>(
     h: &Matrix<'_, R>,
@@ -187,7 +187,7 @@ fn bulge<R: Real>(
     }
 }
 
-/// A pass of the iteration: chases the bulge from row `start` to the end of the block.
+/// One pass of the iteration: chases the bulge from row `start` to the end of the block.
 #[inline(always)]
 fn chase<I: Isa, R: Real>(
     h: &mut Matrix<'_, R>,
@@ -207,7 +207,8 @@ fn chase<I: Isa, R: Real>(
             h.set(k, k - 1, beta);
             h.column_mut(k - 1)[k + 1..k + size].fill(R::ZERO);
         } else if start > first {
-            // Not a change of sign only: the elements that are left out are small.
+            // This is more than a change of sign: the elements that are left out are small, but not
+            // zero.
             let x = h.at(k, k - 1) * (R::ONE - t1);
             h.set(k, k - 1, x);
         }
@@ -253,7 +254,7 @@ fn chase<I: Isa, R: Real>(
     }
 }
 
-/// Applies a reflector to three neighbouring columns.
+/// Applies a reflector to three adjacent columns.
 #[inline(always)]
 fn reflect_columns<I: Isa, R: Real>(
     m: &mut Matrix<'_, R>,
@@ -272,7 +273,7 @@ fn reflect_columns<I: Isa, R: Real>(
     }
 }
 
-/// Brings a block of two rows to standard form; gives its eigenvalues.
+/// Brings a 2x2 block to standard form; returns its eigenvalues.
 #[inline(always)]
 fn split<I: Isa, R: Real>(
     h: &mut Matrix<'_, R>,
@@ -305,13 +306,13 @@ fn split<I: Isa, R: Real>(
     values
 }
 
-/// A block in standard form, its eigenvalues as real and imaginary parts, and the cosine and sine of
-/// the rotation.
+/// A 2x2 block in standard form, its eigenvalues as real and imaginary parts, and the cosine and
+/// sine of the rotation.
 type Standardised<R> = ([R; 4], [(R, R); 2], (R, R));
 
-/// LAPACK's `lanv2`: the Schur form of `[a b; c d]`, which is triangular or has equal elements on the
-/// diagonal and elements of different signs beside it; its eigenvalues, and the cosine and sine of
-/// the rotation.
+/// LAPACK's `lanv2`: the Schur form of `[a b; c d]`, which is triangular or has equal diagonal
+/// elements and off-diagonal elements of opposite signs; its eigenvalues, and the cosine and sine
+/// of the rotation.
 #[inline(always)]
 pub(crate) fn lanv2<R: Real>([mut a, mut b, mut c, mut d]: [R; 4]) -> Standardised<R> {
     let (one, half) = (R::ONE, R::from_f64(0.5));

@@ -6,7 +6,7 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
 use crate::thread_pool::is_stopped;
 
-/// A complex number by its parts.
+/// A complex number as two parts.
 type Pair<R> = (R, R);
 
 #[inline(always)]
@@ -34,7 +34,7 @@ fn minus<R: Real>(a: Pair<R>, b: Pair<R>) -> Pair<R> {
     (a.0 - b.0, a.1 - b.1)
 }
 
-/// A pivot that is not smaller than what rounding leaves of it.
+/// The pivot, replaced by `smallest` if it is smaller: rounding errors are of that size.
 #[inline(always)]
 fn pivot<R: Real>(x: Pair<R>, smallest: R) -> Pair<R> {
     match x.0.abs() + x.1.abs() < smallest {
@@ -58,7 +58,7 @@ fn solve_two<R: Real>([a, b, c, d]: [Pair<R>; 4], y: [Pair<R>; 2], smallest: R) 
     [divided(minus(y1, times(b, x2)), a), x2]
 }
 
-/// Vectors being computed: real and imaginary parts.
+/// Vectors during the computation, as real and imaginary parts.
 struct Parts<'a, R> {
     re: &'a mut [R],
     im: &'a mut [R],
@@ -77,7 +77,7 @@ impl<R: Real> Parts<'_, R> {
         (self.re[i], self.im[i]) = x;
     }
 
-    /// Scales everything if an element is so large that the next ones could overflow.
+    /// Scales everything down if an element is so large that the next ones could overflow.
     #[inline(always)]
     fn keep_small(&mut self, i: usize) {
         let size = self.re[i].abs() + self.im[i].abs();
@@ -89,7 +89,7 @@ impl<R: Real> Parts<'_, R> {
     }
 }
 
-/// Which vectors.
+/// The kind of eigenvectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// `u` with `u^H t = lambda u^H`.
@@ -98,9 +98,9 @@ pub(crate) enum Side {
     Right,
 }
 
-/// The vectors of a real matrix in Schur form times `q`, as LAPACK packs them: a vector of two
-/// conjugate values is its real part in one column and its imaginary part in the next; it belongs to
-/// the value with positive imaginary part.
+/// The eigenvectors of a real matrix in Schur form, multiplied by `q` and packed like LAPACK's: for
+/// two conjugate eigenvalues, one column has the real part and the next the imaginary part of the
+/// vector for the eigenvalue with positive imaginary part.
 #[inline(always)]
 pub(crate) fn of_real<I: Isa, R: Real>(
     side: Side,
@@ -141,7 +141,7 @@ pub(crate) fn of_real<I: Isa, R: Real>(
     v.set_product(q, &packed);
 }
 
-/// Back substitution from the block that begins with a row.
+/// Back substitution from the block that begins at a row.
 #[inline(always)]
 fn right_of_real<I: Isa, R: Real>(
     t: &Matrix<'_, R>,
@@ -202,8 +202,8 @@ fn right_of_real<I: Isa, R: Real>(
     }
 }
 
-/// Forward substitution from the block that begins with a row. What is computed is the conjugate of
-/// the vector, until the end.
+/// Forward substitution from the block that begins at a row. Computes the conjugate of the vector,
+/// and conjugates it at the end.
 #[inline(always)]
 fn left_of_real<I: Isa, R: Real>(
     t: &Matrix<'_, R>,
@@ -262,7 +262,7 @@ fn left_of_real<I: Isa, R: Real>(
     x.im.iter_mut().for_each(|x| *x = -*x);
 }
 
-/// The vectors of a complex triangular matrix times `q`.
+/// The eigenvectors of a complex triangular matrix, multiplied by `q`.
 #[inline(always)]
 pub(crate) fn of_complex<I: Isa, T: Scalar>(
     side: Side,
@@ -308,7 +308,7 @@ pub(crate) fn of_complex<I: Isa, T: Scalar>(
                 0..at + 1
             }
             Side::Left => {
-                // Of the adjoint: `x` is the vector itself.
+                // Substitution for the adjoint: `x` is the vector itself.
                 for j in at + 1..n {
                     let sum = T::dotc::<I>(&t.column(j)[at..j], &x[at..j]);
                     x[j] = -sum.divide(pivot(j).conj());

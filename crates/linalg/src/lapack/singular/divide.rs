@@ -12,10 +12,10 @@ use crate::lapack::scalar::Real;
 use crate::lapack::secular::secular_root;
 use crate::thread_pool::is_stopped;
 
-/// The largest matrix that is not divided (LAPACK's `SMLSIZ`).
+/// The maximum size of a matrix that is not divided (LAPACK's `SMLSIZ`).
 const SMALLEST: usize = 25;
 
-/// Work space for matrices of up to a size.
+/// Work space for matrices up to a given size.
 #[derive(Debug)]
 pub(crate) struct Work<R> {
     turns: Turns<R>,
@@ -47,8 +47,7 @@ impl<R: Real> Work<R> {
 }
 
 /// Replaces the diagonal `d` of an upper bidiagonal matrix by the singular values in descending
-/// order and writes the singular vectors to `u` and `v`. `e`, what is above the diagonal, is
-/// destroyed.
+/// order, and writes the singular vectors to `u` and `v`. The superdiagonal `e` is destroyed.
 #[inline(always)]
 pub(crate) fn bdsdc<I: Isa, R: Real>(
     d: &mut [R],
@@ -112,19 +111,19 @@ pub(crate) fn bdsdc<I: Isa, R: Real>(
     Ok(())
 }
 
-/// Rows of a matrix that are decomposed by themselves.
+/// A range of the matrix's rows that is decomposed separately.
 #[derive(Clone, Copy)]
 struct Part {
     first: usize,
     rows: usize,
-    /// Whether it has a column more than rows; the vector that it maps to zero is the last column
-    /// of `v` then.
+    /// Whether it has one column more than rows; the last column of `v` is then the vector that it
+    /// maps to zero.
     has_extra: bool,
-    /// The row between both parts that this one is made of.
+    /// The row between the two parts that this one is merged from.
     cut: Option<usize>,
 }
 
-/// The parts of a matrix, each after those that it is made of.
+/// Lists the parts of a matrix, each after those that it is merged from.
 fn parts(first: usize, rows: usize, has_extra: bool, all: &mut Vec<Part>) {
     let cut = (rows > SMALLEST).then_some(rows / 2);
     if let Some(cut) = cut {
@@ -139,7 +138,7 @@ fn parts(first: usize, rows: usize, has_extra: bool, all: &mut Vec<Part>) {
     });
 }
 
-/// The decomposition of a matrix; `u` and `v` are identities. Values are in no order.
+/// The decomposition of a matrix; `u` and `v` must be identities. Values are unordered.
 #[inline(always)]
 fn solve<I: Isa, R: Real>(
     d: &mut [R],
@@ -179,7 +178,7 @@ fn leaf<I: Isa, R: Real>(
 ) -> Result<(), NotConverged> {
     let n = d.len();
     if e.len() == n && n > 0 {
-        // Turns the column that is too many away, which leaves a lower bidiagonal matrix.
+        // Eliminates the extra column by rotations, which leaves a lower bidiagonal matrix.
         for i in 0..n {
             let (c, s, r) = rotation(d[i], e[i]);
             d[i] = r;
@@ -214,8 +213,8 @@ pub(crate) fn lower_to_upper<R: Real>(d: &mut [R], e: &mut [R], rotations: &mut 
     }
 }
 
-/// Makes the decomposition of a matrix from those of the rows before row `cut` and after it; that
-/// row has the two elements `beside`.
+/// Merges the decompositions of the rows before and after row `cut`; that row has the two elements
+/// `beside`.
 #[inline(always)]
 fn merge<I: Isa, R: Real>(
     cut: usize,
@@ -235,7 +234,7 @@ fn merge<I: Isa, R: Real>(
     }
     d.iter_mut().for_each(|d| *d = *d / largest);
     (alpha, beta) = (alpha / largest, beta / largest);
-    // The row in the basis of the parts' right vectors.
+    // The row, in the basis of the parts' right vectors.
     let z = &mut work.z[..columns];
     for (j, z) in z.iter_mut().enumerate() {
         *z = match j <= cut {
@@ -245,7 +244,7 @@ fn merge<I: Isa, R: Real>(
     }
     let (order, rest) = work.order.split_at_mut(n);
     let (kept_at, deflated_at) = rest.split_at_mut(n);
-    // The values of both parts, ascending; what belongs to the row itself is apart.
+    // Sorts the values of both parts in ascending order; the row's own entry is separate.
     for (i, place) in order[..n - 1].iter_mut().enumerate() {
         *place = if i < cut { i } else { i + 1 };
     }
@@ -279,7 +278,7 @@ fn merge<I: Isa, R: Real>(
     let kept = kept_at.len();
     let mut first = z[cut];
     if columns > n {
-        // The column that is too many is turned into that of the row.
+        // Rotates the extra column into that of the row.
         let extra = z[columns - 1];
         let length = first.hypot(extra);
         let (c, s) = match length <= tolerance {
@@ -337,7 +336,7 @@ fn merge<I: Isa, R: Real>(
         }
         vectors_of::<I, R>(poles, weights, distances, [&mut left, &mut right]);
     }
-    // The new columns, and behind them those that stay.
+    // The new columns, followed by those that stay.
     let mut old = Matrix::new(&mut work.columns, n, n);
     for (i, &from) in kept_at.iter().chain(deflated_at).enumerate() {
         if from == cut {
@@ -365,8 +364,8 @@ fn merge<I: Isa, R: Real>(
 }
 
 /// Replaces the differences and sums of poles `i` and roots `j` by the left and the right singular
-/// vectors in the basis of the poles. These are the vectors of a matrix for which the computed
-/// roots are exact: its weights follow from them.
+/// vectors in the basis of the poles. They are the vectors of a matrix for which the computed roots
+/// are exact: its weights are computed from the roots.
 #[inline(always)]
 fn vectors_of<I: Isa, R: Real>(
     poles: &[R],

@@ -15,17 +15,18 @@ use divide::{Work, bdsdc, lower_to_upper};
 use qd_iteration::qd_values;
 use qr_iteration::{Turns, Vectors, bdsqr};
 
-/// How singular vectors of the bidiagonal matrix are found.
+/// The method that computes the singular vectors of the bidiagonal matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SvdMethod {
-    /// By divide and conquer: LAPACK's `gesdd`.
+    /// Divide and conquer: LAPACK's `gesdd`.
     DivideAndConquer,
-    /// By the QR iteration: LAPACK's `gesvd`.
+    /// QR iteration: LAPACK's `gesvd`.
     QrIteration,
 }
 
 impl SvdMethod {
-    /// The ratio of sizes from which on the matrix is reduced to a square one first.
+    /// Whether the matrix is so oblong that it is first reduced to a square one by a QR
+    /// factorisation.
     fn is_oblong(self, is_complex: bool, more: usize, less: usize) -> bool {
         match (self, is_complex) {
             (Self::DivideAndConquer, false) => more >= less * 11 / 6,
@@ -36,11 +37,11 @@ impl SvdMethod {
 }
 
 /// LAPACK's `gesdd` and `gesvd`: writes the singular values of a matrix in descending order to
-/// `values` and, if asked for, its left and right singular vectors to the columns of two matrices,
-/// which have as many columns as there are values, or as they have rows. `a` is destroyed.
+/// `values` and, if requested, its left and right singular vectors to the columns of two matrices.
+/// These have as many columns as there are values, or as they have rows. `a` is destroyed.
 ///
 /// # Errors
-/// An iteration does not converge, or a number is not finite; results have no meaning then.
+/// An iteration does not converge, or a number is not finite; results are then meaningless.
 pub fn gesdd<T: Scalar>(
     method: SvdMethod,
     mut a: Matrix<'_, T>,
@@ -70,7 +71,8 @@ pub fn gesdd<T: Scalar>(
     }
 }
 
-/// By a QR factorisation of the matrix or its adjoint, and the decomposition of the square factor.
+/// Computes the decomposition through a QR factorisation of the matrix or its adjoint, and the
+/// decomposition of the square factor.
 fn oblong<T: Scalar>(
     method: SvdMethod,
     mut a: Matrix<'_, T>,
@@ -132,7 +134,7 @@ fn oblong<T: Scalar>(
     Ok(())
 }
 
-/// By a reduction to bidiagonal form.
+/// Computes the decomposition through a bidiagonal form.
 fn bidiagonalised<T: Scalar>(
     method: SvdMethod,
     mut a: Matrix<'_, T>,
@@ -156,7 +158,7 @@ fn bidiagonalised<T: Scalar>(
     };
     gebrd(a.part(0, 0, rows, columns), form, &mut vec![T::ZERO; rows]);
     let beside = &mut beside[..less - 1];
-    // The transposed matrix has the same values, and what is beside the diagonal on the other side.
+    // The transposed matrix has the same values; its off-diagonal is on the other side.
     if vectors.is_none() && qd_values(values, beside) {
         return Ok(());
     }
@@ -243,7 +245,7 @@ impl<R: Real> Routine for Values<'_, R> {
     #[inline(always)]
     fn run<I: Isa>(self) -> Self::Output {
         let n = self.d.len();
-        // Vectors without elements.
+        // Matrices of vectors without elements.
         let mut vectors = Vectors {
             u: Matrix::new(&mut [], 0, n),
             v: Matrix::new(&mut [], 0, n),

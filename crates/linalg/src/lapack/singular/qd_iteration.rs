@@ -1,43 +1,46 @@
-//! Singular values of bidiagonal matrices, without vectors, by the differential quotient-difference algorithm
-//! with shifts (dqds) of Fernando and Parlett, "Accurate singular values and differential qd algorithms" (1994).
+//! Singular values of bidiagonal matrices, without vectors, by the differential quotient-difference
+//! algorithm with shifts (dqds) of Fernando and Parlett, "Accurate singular values and differential
+//! qd algorithms" (1994).
 //!
-//! A matrix with the diagonal `d` above which is `e` is kept as the squares `q` and `e` of both. A pass makes
-//! the squares of another matrix of them whose squared singular values are less by a shift. A pass whose shift
-//! is more than the least of these shows by a negative number, and is done again with a smaller one; else the last
-//! of `e` goes to zero, and the last of `q` and the shifts so far are the least squared value. There are no
-//! roots and no rotations: a pass takes a quarter of the QR iteration's time. Shifts follow Parlett and Marques,
-//! "An implementation of the dqds algorithm (positive case)" (2000): lower bounds by the gap between the last
-//! value and the others.
+//! A matrix with diagonal `d` and superdiagonal `e` is represented by the squares `q` and `e` of
+//! both. A pass computes the squares of another matrix, whose squared singular values are smaller
+//! by a shift. If the shift exceeds the smallest squared value, the pass yields a negative number
+//! and is repeated with a smaller shift. Otherwise the last element of `e` converges to zero; then
+//! the last element of `q` plus the sum of the shifts is the smallest squared value. There are no
+//! square roots and no rotations: a pass takes a quarter of the QR iteration's time. Shifts follow
+//! Parlett and Marques, "An implementation of the dqds algorithm (positive case)" (2000): lower
+//! bounds from the gap between the last value and the others.
 
 use crate::lapack::scalar::Real;
 use crate::thread_pool::is_stopped;
 
-/// Passes over all rows, for each row.
+/// The maximum number of passes over all rows, for each row.
 const MAX_PASSES: usize = 30;
-/// Rows that a pass has at least.
+/// The minimum number of rows of a pass.
 const MIN_ROWS: usize = 3;
-/// What no square is more than, of a matrix whose numbers are at most 1: the square of its norm is not.
+/// An upper bound of the squared values, for a matrix whose elements are at most 1: the bound of
+/// the squared norm.
 const LARGEST: f64 = 4.0;
 
-/// The least numbers of a pass, of which each is more than the least squared singular value.
+/// The minima of a pass: each is an upper bound of the smallest squared singular value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Least {
-    /// Of all, of all but the last, and of all but the last two.
+    /// The minimum of all, of all but the last, and of all but the last two.
     of_all: [f64; 3],
-    /// The last three, the last first.
+    /// The last three, last first.
     last: [f64; 3],
-    /// The least square beside the diagonal.
+    /// The smallest squared off-diagonal element.
     beside: f64,
 }
 
-/// Rows that are a matrix of their own: they begin and end so, and their shifts are so much.
+/// Rows that form a separate matrix: their first row, their end, and the sum of their shifts.
 struct Block {
     first: usize,
     end: usize,
     shifts: Sum,
 }
 
-/// A sum with what rounding has left out (Kahan).
+/// A compensated sum (Kahan).
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     value: f64,
@@ -60,9 +63,9 @@ impl Sum {
     }
 }
 
-/// Replaces the diagonal `d` of a bidiagonal matrix by its singular values in descending order; `e` is what is
-/// beside it. If that is not done in so many passes, or if a square is zero or not finite, gives false and
-/// leaves the matrix.
+/// Replaces the diagonal `d` of a bidiagonal matrix with the off-diagonal `e` by its singular
+/// values in descending order. Returns false and leaves the matrix unchanged if the maximum number
+/// of passes does not suffice, or if a square is zero or not finite.
 pub(crate) fn qd_values<R: Real>(d: &mut [R], e: &[R]) -> bool {
     let n = d.len();
     let largest = |x: &[R]| x.iter().fold(0f64, |most, x| most.max(x.to_f64().abs()));
@@ -78,7 +81,7 @@ pub(crate) fn qd_values<R: Real>(d: &mut [R], e: &[R]) -> bool {
     squares.extend(e.iter().map(square));
     squares.resize(2 * n, 0.0);
     let (q, e) = squares.split_at_mut(n);
-    // NaNs are left for the other algorithm to find.
+    // NaNs are left for the other algorithm to report.
     if !q.iter().all(|&q| q.is_normal()) || !e.iter().all(|&e| e < f64::INFINITY) {
         return false;
     }
@@ -112,17 +115,17 @@ pub(crate) fn qd_values<R: Real>(d: &mut [R], e: &[R]) -> bool {
 struct Iteration<'a> {
     q: &'a mut [f64],
     e: &'a mut [f64],
-    /// What a pass makes: of `q`, then of `e`.
+    /// The output of a pass: first `q`, then `e`.
     next: Vec<f64>,
-    /// What counts as zero, beside the squares.
+    /// The threshold below which a square counts as zero.
     negligible: f64,
     found: Vec<f64>,
-    /// Passes that may be made.
+    /// The number of passes that are left.
     left: usize,
 }
 
 impl Iteration<'_> {
-    /// Finds the values of a block, but for those of blocks that it falls into.
+    /// Finds the values of a block, except for those of blocks that split off.
     fn block(&mut self, mut block: Block, others: &mut Vec<Block>) -> bool {
         let mut least = None;
         let mut is_new = true;
@@ -148,7 +151,7 @@ impl Iteration<'_> {
         }
     }
 
-    /// Takes values from the end of a block. Gives whether there were any.
+    /// Removes converged values from the end of a block. Returns whether there were any.
     fn deflate(&mut self, block: &mut Block, least: &mut Option<Least>) -> bool {
         let (q, e, negligible) = (&*self.q, &*self.e, self.negligible);
         let end = block.end;
@@ -158,14 +161,14 @@ impl Iteration<'_> {
             if rows == 1 || rows > 1 && e[last - 1] <= negligible * shifts.plus(q[last]) {
                 self.found.push(shifts.plus(q[last]));
                 block.end -= 1;
-                // What was the last but one is the last.
+                // The second-last one becomes the last.
                 if let Some(Least { of_all, last, .. }) = least {
                     of_all.rotate_left(1);
                     last.rotate_left(1);
                 }
             } else if rows == 2
                 || rows > 2 && {
-                    // What the last two rows are at least.
+                    // A lower bound for the last two rows.
                     let both = q[last - 1] * (q[last] / (q[last] + e[last - 1]));
                     e[last - 2] <= negligible * shifts.value.max(both)
                 }
@@ -180,9 +183,10 @@ impl Iteration<'_> {
         }
     }
 
-    /// Cuts a block where what is beside the diagonal is negligible; goes on with the last part. It is so beside
-    /// the least value of the rows before it (Demmel and Kahan, "Accurate singular values of bidiagonal matrices",
-    /// 1990, criterion 1a, in squares): no value changes by more than a small part of itself.
+    /// Splits a block where the off-diagonal element is negligible; continues with the last part.
+    /// The test compares it with the smallest value of the rows before it (Demmel and Kahan,
+    /// "Accurate singular values of bidiagonal matrices", 1990, criterion 1a, for squares): no
+    /// value changes by more than a small relative error.
     fn split(&self, block: &mut Block, least: Option<Least>, others: &mut Vec<Block>) -> bool {
         let first = block.first;
         if least.is_some_and(|least| least.beside > LARGEST * self.negligible) {
@@ -207,7 +211,7 @@ impl Iteration<'_> {
         block.first > first
     }
 
-    /// Turns a block round whose small values are at its beginning.
+    /// Reverses a block whose small values are at its start.
     fn turn(&mut self, block: &Block, least: &mut Option<Least>) {
         let q = &mut self.q[block.first..block.end];
         if let (Some(&first), Some(&last)) = (q.first(), q.last())
@@ -219,7 +223,7 @@ impl Iteration<'_> {
         }
     }
 
-    /// A number that is hardly more than the least squared value.
+    /// A shift that hardly exceeds the smallest squared value.
     fn shift(&self, block: &Block, least: Least) -> f64 {
         let [of_all, but_last, but_two] = least.of_all;
         let [last, last_but_one, _] = least.last;
@@ -229,8 +233,9 @@ impl Iteration<'_> {
         if of_all != last || but_last != last_but_one {
             return of_all / 4.0;
         }
-        // The last rows of the symmetric matrix of the squares: `last` and `next` in the diagonal, with
-        // `beside` between them, and `above` between `next` and the others, which are `but_two` or more.
+        // The last rows of the symmetric matrix of the squares: `last` and `next` on the diagonal,
+        // `beside` between them, and `above` between `next` and the other rows, whose values are at
+        // least `but_two`.
         let at = block.end - 1;
         let next = self.q[at - 1] + self.e[at - 1];
         let beside = (self.q[at] * self.e[at - 1]).sqrt();
@@ -242,15 +247,15 @@ impl Iteration<'_> {
         };
         let half = (next - last) / 2.0;
         if half > 0.0 {
-            // The smaller value of these two rows.
+            // The smaller eigenvalue of these two rows.
             let shift = last - beside * beside / (half + (half * half + beside * beside).sqrt());
             return shift.max(of_all / 2.0);
         }
         (last - beside).max(of_all / 3.0)
     }
 
-    /// Makes a pass with this shift, or with a smaller one, which it gives. `None` if there is no more time, or
-    /// if none can be made.
+    /// Makes a pass with this shift, or with a smaller one, and returns the shift used. `None` if
+    /// no passes are left, or if no shift succeeds.
     fn step(&mut self, block: &Block, mut shift: f64) -> Option<(f64, Least)> {
         let range = block.first..block.end;
         let (q, e) = (&mut self.q[range.clone()], &mut self.e[range.clone()]);
@@ -272,7 +277,7 @@ impl Iteration<'_> {
             }
             shift = match but_last > 0.0 && is_number {
                 _ if attempt == 3 => 0.0,
-                // Only the last is negative: it says by how much the shift was too large.
+                // Only the last is negative: its value shows by how much the shift was too large.
                 true => ((shift + least.last[0]) * (1.0 - 2.0 * f64::EPSILON)).max(0.0),
                 false => shift / 4.0,
             };
@@ -308,7 +313,7 @@ fn pass([q, e]: [&[f64]; 2], [next_q, next_e]: [&mut [f64]; 2], shift: f64) -> L
         x = x * ratio - shift;
         least = if x < least { x } else { least };
         if i + MIN_ROWS + 1 >= rows {
-            // The last three, as far as the loop has come.
+            // The minima for the last three rows, as far as the loop has come.
             let place = rows - 2 - i;
             all.of_all[place] = least;
             all.last[place] = x;
@@ -321,7 +326,7 @@ fn pass([q, e]: [&[f64]; 2], [next_q, next_e]: [&mut [f64]; 2], shift: f64) -> L
     all
 }
 
-/// The squared singular values of two rows, the larger one first.
+/// The squared singular values of two rows, larger one first.
 fn of_two(first: f64, above: f64, last: f64) -> [f64; 2] {
     let half = ((first - last) + above) / 2.0;
     let root = (half * half + last * above).sqrt();
@@ -352,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Both algorithms give the same to a relative error, however small a value is.
+    /// Checks that both algorithms agree to a small relative error, however small a value is.
     fn agrees(d: &[f64], given: &[f64]) {
         let mut by_qd = d.to_vec();
         assert!(qd_values(&mut by_qd, given), "{d:?} {given:?}");
@@ -362,7 +367,7 @@ mod tests {
             let error = (found - expected).abs();
             assert!(error <= 1e-13 * expected, "{found} {expected} of {d:?}");
         }
-        // Of f32, the same of what rounding leaves of the matrix.
+        // For f32, compares with the values of the rounded matrix.
         let narrow = |x: &[f64]| -> Vec<f32> { x.iter().map(|&x| x as f32).collect() };
         let (mut single, beside) = (narrow(d), narrow(given));
         assert!(qd_values(&mut single, &beside), "{single:?} {beside:?}");
@@ -371,7 +376,7 @@ mod tests {
         dispatch(ByRotations(&mut expected, &mut beside));
         for (&found, &expected) in single.iter().zip(&expected) {
             let error = (f64::from(found) - expected).abs();
-            // A hundred roundings: what is negligible beside a value.
+            // A hundred rounding errors: the tolerance for negligible elements.
             assert!(error <= 1e-5 * expected, "{found} {expected} of {d:?}");
         }
     }
@@ -390,16 +395,17 @@ mod tests {
                 let at = |i: usize, x: f64| match kind {
                     0 => x + 0.01,
                     1 => 1.0,
-                    // Smaller and smaller, and the other way round.
+                    // Decreasing sizes, and increasing ones.
                     2 => 0.5f64.powi(i as i32) * (x + 0.5),
                     3 => 0.5f64.powi((n - i) as i32) * (x + 0.5),
-                    // As a reduction of a random matrix has them.
+                    // Sizes as in the reduction of a random matrix.
                     4 => ((n - i) as f64).sqrt() + x,
-                    // In clusters, and almost falling apart.
+                    // Clusters, in a matrix that almost splits.
                     5 => 1.0 + (i / 3) as f64 + 1e-9 * x,
                     _ if i.is_multiple_of(2) => 1.0,
                     6 => 1e-7 + x * 1e-8,
-                    // What is small beside its neighbours and not beside the least value.
+                    // Off-diagonal elements that are small compared with their neighbours, but not
+                    // with the smallest value.
                     _ => 1e-14 + x * 1e-15,
                 };
                 let d: Vec<f64> = (0..n).map(|i| at(i, random())).collect();

@@ -8,7 +8,7 @@ use crate::lapack::rotation::{rotate, rotate_backward, rotate_forward, rotation}
 use crate::lapack::scalar::Real;
 use crate::thread_pool::is_stopped;
 
-/// Passes over all rows, for each row.
+/// The maximum number of passes over all rows, for each row.
 const ITERATIONS: usize = 6;
 
 /// The rotations of a pass: those of `v`, then those of `u`.
@@ -22,16 +22,16 @@ impl<R: Real> Turns<R> {
     }
 }
 
-/// The vectors that the iteration multiplies from the right.
+/// The vectors, which the iteration multiplies from the right.
 #[derive(Debug)]
 pub(crate) struct Vectors<'a, R> {
     pub(crate) u: Matrix<'a, R>,
     pub(crate) v: Matrix<'a, R>,
 }
 
-/// LAPACK's `bdsqr` of an upper bidiagonal matrix: replaces the diagonal `d` by the singular values
-/// in descending order, and multiplies `u` and `v` by the matrices of the singular vectors. `e`, what
-/// is above the diagonal, is destroyed.
+/// LAPACK's `bdsqr` for an upper bidiagonal matrix: replaces the diagonal `d` by the singular
+/// values in descending order, and multiplies `u` and `v` by the matrices of the singular vectors.
+/// The superdiagonal `e` is destroyed.
 #[inline(always)]
 pub(crate) fn bdsqr<I: Isa, R: Real>(
     d: &mut [R],
@@ -49,12 +49,12 @@ pub(crate) fn bdsqr<I: Isa, R: Real>(
     .run()
 }
 
-/// Where a pass begins.
+/// The direction of a pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
-    /// At the first row.
+    /// From the first row.
     Down,
-    /// At the last row.
+    /// From the last row.
     Up,
 }
 
@@ -70,7 +70,8 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
     #[inline(always)]
     fn run(mut self) -> Result<(), NotConverged> {
         let n = self.d.len();
-        // The eighth root of the rounding error, between 10 and 100, times it.
+        // The tolerance is the rounding error times a factor: its own -1/8th power, limited to
+        // 10..100.
         let factor = R::ROUNDING.sqrt().sqrt().sqrt();
         let factor = (R::ONE / factor)
             .min(R::from_f64(100.0))
@@ -134,7 +135,8 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
         Ok(())
     }
 
-    /// What counts as zero above the diagonal: small beside a bound of the least singular value.
+    /// The threshold below which a superdiagonal element counts as zero: small compared with a
+    /// bound of the smallest singular value.
     #[inline(always)]
     fn negligible(&self, tolerance: R) -> R {
         let n = R::from_f64(self.d.len() as f64);
@@ -151,8 +153,8 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
         least.max(R::from_f64(ITERATIONS as f64) * n * n * R::SAFE_MIN)
     }
 
-    /// A bound of the least singular value of a block; [`None`] if an element above the diagonal
-    /// was found to be as good as zero, and made zero.
+    /// A bound of the smallest singular value of a block; [`None`] if a superdiagonal element was
+    /// negligible, and was set to zero.
     #[inline(always)]
     fn smallest(
         &mut self,
@@ -190,7 +192,7 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
         Some(smallest)
     }
 
-    /// The shift of a pass; zero where it would poison small singular values.
+    /// The shift of a pass; zero if a shift would spoil the accuracy of small singular values.
     #[inline(always)]
     fn shift(
         &self,
@@ -352,7 +354,7 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
         rotate_backward::<I, R>(u, first, &self.turns.1[..count]);
     }
 
-    /// Makes the values positive and puts them in descending order.
+    /// Makes the values non-negative and sorts them in descending order.
     #[inline(always)]
     fn finish(&mut self) {
         let n = self.d.len();
@@ -410,8 +412,8 @@ fn least_of_two<R: Real>(f: R, g: R, h: R) -> R {
     value + value
 }
 
-/// The singular values of `[f g; 0 h]`, that of larger magnitude first, and the cosine and sine of
-/// its right and of its left vector.
+/// The singular values of `[f g; 0 h]`, larger magnitude first, and the cosine and sine of its
+/// right and of its left vector.
 struct OfTwo<R> {
     values: [R; 2],
     right: (R, R),
@@ -426,7 +428,7 @@ fn two_by_two<R: Real>(f: R, g: R, h: R) -> OfTwo<R> {
     let (ft, ht) = if is_swapped { (h, f) } else { (f, h) };
     let (fa, ha, ga) = (ft.abs(), ht.abs(), g.abs());
     let (smaller, larger, mut left, mut right);
-    // Which element decides about signs.
+    // The element that determines the signs.
     let mut greatest = if is_swapped { h } else { f };
     let mut by_g = false;
     if ga == R::ZERO {

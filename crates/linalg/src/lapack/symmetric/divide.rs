@@ -11,10 +11,10 @@ use crate::lapack::scalar::Real;
 use crate::lapack::secular::secular_root;
 use crate::thread_pool::is_stopped;
 
-/// The largest matrix that is not divided (LAPACK's `SMLSIZ`).
+/// The maximum size of a matrix that is not divided (LAPACK's `SMLSIZ`).
 const SMALLEST: usize = 25;
 
-/// Work space for matrices of up to a size.
+/// Work space for matrices up to a given size.
 #[derive(Debug)]
 pub(crate) struct Work<R> {
     turns: Vec<(R, R)>,
@@ -37,8 +37,8 @@ impl<R: Real> Work<R> {
     }
 }
 
-/// Replaces the diagonal `d` by the eigenvalues in ascending order and writes the eigenvectors to
-/// `z`. `e`, what is beside the diagonal, is destroyed.
+/// Replaces the diagonal `d` by the eigenvalues in ascending order, and writes the eigenvectors to
+/// `z`. The off-diagonal `e` is destroyed.
 #[inline(always)]
 pub(crate) fn stedc<I: Isa, R: Real>(
     d: &mut [R],
@@ -60,7 +60,7 @@ pub(crate) fn stedc<I: Isa, R: Real>(
         let (d, e) = (&mut d[first..=last], &mut e[first..last]);
         let mut z = z.part(first, first, size, size);
         if size > SMALLEST {
-            // With a largest element of 1, as the tolerances of deflation suppose.
+            // Scales the largest element to 1, as the deflation tolerances assume.
             let mut largest = R::ZERO;
             for x in d.iter().chain(e.iter()) {
                 largest = largest.max(x.abs());
@@ -88,7 +88,7 @@ fn leaves(n: usize) -> Vec<usize> {
     sizes
 }
 
-/// `z` is the identity.
+/// Solves a block; `z` must be the identity.
 #[inline(always)]
 fn solve<I: Isa, R: Real>(
     d: &mut [R],
@@ -128,9 +128,9 @@ fn solve<I: Isa, R: Real>(
     Ok(())
 }
 
-/// Makes the decomposition of a matrix from those of two parts: the first `cut` rows and the others,
-/// whose values ascend in either. `rho` is what is beside the diagonal between them, which was taken
-/// from the neighbouring elements of the diagonal by magnitude.
+/// Merges the decompositions of two parts, the first `cut` rows and the others; the eigenvalues of
+/// each are in ascending order. `rho` is the off-diagonal element between them, whose magnitude was
+/// subtracted from the adjacent diagonal elements.
 #[inline(always)]
 fn merge<I: Isa, R: Real>(
     cut: usize,
@@ -143,7 +143,7 @@ fn merge<I: Isa, R: Real>(
     let (order, rest) = work.order.split_at_mut(n);
     let (kept_at, deflated_at) = rest.split_at_mut(n);
     let (z, numbers) = work.numbers.split_at_mut(n);
-    // The vector of the rank-one change, in the basis of the parts.
+    // The vector of the rank-one update, in the basis of the parts.
     for (j, z) in z.iter_mut().enumerate() {
         *z = q.at(if j < cut { cut - 1 } else { cut }, j);
     }
@@ -187,7 +187,7 @@ fn merge<I: Isa, R: Real>(
         out: deflated_at,
     } = deflation;
     let kept = kept_at.len();
-    // Poles, weights, squares of these, and room for the values.
+    // The poles, the weights, their squares, and room for the values.
     let (poles, numbers) = numbers.split_at_mut(n);
     let (weights, numbers) = numbers.split_at_mut(n);
     let (squares, numbers) = numbers.split_at_mut(n);
@@ -209,7 +209,7 @@ fn merge<I: Isa, R: Real>(
         }
     }
     vectors::<I, R>(&poles[..kept], &weights[..kept], squares, &mut s);
-    // The new columns, and behind them those that stay.
+    // The new columns, followed by those that stay.
     let mut old = Matrix::new(&mut work.columns, n, n);
     for (i, &from) in kept_at.iter().enumerate() {
         old.column_mut(i).copy_from_slice(q.column(from));
@@ -247,8 +247,8 @@ fn merge<I: Isa, R: Real>(
     Ok(())
 }
 
-/// The places of numbers that ascend in two parts, in ascending order; of equal ones those of the
-/// first part go first.
+/// The indices of two ascending sequences, merged in ascending order; of equal numbers, those of
+/// the first sequence come first.
 #[inline(always)]
 fn merged_order<R: Real>(d: &[R], cut: usize, order: &mut [usize]) {
     let (mut a, mut b) = (0, cut);
@@ -260,8 +260,9 @@ fn merged_order<R: Real>(d: &[R], cut: usize, order: &mut [usize]) {
     }
 }
 
-/// Replaces the differences `pole i - root j` by eigenvectors in the basis of the poles. These are
-/// the vectors of a matrix for which the computed roots are exact: its weights follow from them.
+/// Replaces the differences `pole i - root j` by the eigenvectors in the basis of the poles. They
+/// are the vectors of a matrix for which the computed roots are exact: its weights are computed
+/// from the roots.
 #[inline(always)]
 fn vectors<I: Isa, R: Real>(poles: &[R], weights: &[R], exact: &mut [R], s: &mut Matrix<'_, R>) {
     let count = poles.len();

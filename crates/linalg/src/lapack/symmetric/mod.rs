@@ -13,11 +13,12 @@ use divide::{Work, stedc};
 use ql::sterf;
 
 /// LAPACK's `syevd` and `heevd`: writes the eigenvalues of a matrix in ascending order to `values`
-/// and, if `vectors` is true, its eigenvectors over `a`. Of `a` one triangle is read: the lower one
-/// if `lower` is true.
+/// and, if `vectors` is true, overwrites `a` by its eigenvectors. Only one triangle of `a` is read:
+/// the lower one if `lower` is true.
 ///
 /// # Errors
-/// An iteration does not converge, or a number is not finite; `a` and `values` have no meaning then.
+/// An iteration does not converge, or a number is not finite; `a` and `values` are then
+/// meaningless.
 pub fn heevd<T: Scalar>(
     mut a: Matrix<'_, T>,
     lower: bool,
@@ -67,7 +68,7 @@ pub fn heevd<T: Scalar>(
     }
 }
 
-/// Puts rows and columns in reverse order.
+/// Reverses the order of rows and columns.
 fn reverse<T: Scalar>(a: &mut Matrix<'_, T>) {
     let n = a.rows();
     for column in 0..n.div_ceil(2) {
@@ -80,7 +81,7 @@ fn reverse<T: Scalar>(a: &mut Matrix<'_, T>) {
     }
 }
 
-/// Replaces the reflectors in `a` by the eigenvectors: `Q z`.
+/// Replaces the reflectors in `a` by the eigenvectors `Q z`.
 fn back_transform<T: Scalar>(a: &mut Matrix<'_, T>, tau: &[T], z: &[T::Real], lower: bool) {
     let n = a.rows();
     let mut product: Vec<T> = z.iter().map(|&x| T::from_real(x)).collect();

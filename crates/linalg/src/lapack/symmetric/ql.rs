@@ -8,10 +8,10 @@ use crate::lapack::rotation::{rotate_backward, rotate_forward, rotation};
 use crate::lapack::scalar::Real;
 use crate::thread_pool::is_stopped;
 
-/// Iterations in all for each row of the matrix.
+/// The maximum total number of iterations for each row of the matrix.
 const ITERATIONS: usize = 30;
 
-/// LAPACK's `steqr`: replaces the diagonal `d` by the eigenvalues in ascending order and
+/// LAPACK's `steqr`: replaces the diagonal `d` by the eigenvalues in ascending order, and
 /// multiplies `z` by the matrix of the eigenvectors. `e` is destroyed. `turns` has as many elements
 /// as `d`.
 #[inline(always)]
@@ -35,7 +35,7 @@ pub(crate) fn steqr<I: Isa, R: Real>(
             ql_block::<I, R>([first, last], [d, e], z, turns, &mut left)
         };
         if !done {
-            // LAPACK says how many of `e` did not converge to zero.
+            // LAPACK reports how many elements of `e` did not converge to zero.
             let rest = e[..n - 1].iter().filter(|&&e| e != R::ZERO);
             return Err(NotConverged(rest.count().max(1)));
         }
@@ -44,8 +44,8 @@ pub(crate) fn steqr<I: Isa, R: Real>(
     Ok(())
 }
 
-/// The last row of the block that begins with a row: what is beside the diagonal after it is as
-/// good as zero, and made zero.
+/// The last row of the block that begins at `first`: the off-diagonal element after it is
+/// negligible, and is set to zero.
 #[inline(always)]
 fn block_end<R: Real>(d: &[R], e: &mut [R], first: usize) -> usize {
     for m in first..d.len() - 1 {
@@ -64,7 +64,7 @@ fn is_negligible<R: Real>(e: R, above: R, below: R) -> bool {
     e * e <= eps2 * above.abs() * below.abs() + R::SAFE_MIN
 }
 
-/// Wilkinson's shift, as the difference of a diagonal element at the other end.
+/// Wilkinson's shift, as the difference from a diagonal element at the other end.
 #[inline(always)]
 fn shifted<R: Real>(at: R, beside: R, e: R, end: R) -> R {
     let g = (beside - at) / (e + e);
@@ -72,7 +72,7 @@ fn shifted<R: Real>(at: R, beside: R, e: R, end: R) -> R {
     end - at + e / (g + r.copysign(g))
 }
 
-/// The QL iteration on a block, whose eigenvalues it finds from the first on. Whether it converged.
+/// The QL iteration on a block; finds its eigenvalues first to last. Returns whether it converged.
 #[inline(always)]
 fn ql_block<I: Isa, R: Real>(
     [mut l, last]: [usize; 2],
@@ -126,7 +126,7 @@ fn ql_block<I: Isa, R: Real>(
     true
 }
 
-/// The QR iteration on a block, whose eigenvalues it finds from the last on. Whether it converged.
+/// The QR iteration on a block; finds its eigenvalues last to first. Returns whether it converged.
 #[inline(always)]
 fn qr_block<I: Isa, R: Real>(
     [first, mut l]: [usize; 2],
@@ -185,8 +185,8 @@ fn qr_block<I: Isa, R: Real>(
     }
 }
 
-/// LAPACK's `laev2`: the eigenvalues of `[a b; b c]`, that of larger magnitude first, and the
-/// cosine and sine of the first one's vector.
+/// LAPACK's `laev2`: the eigenvalues of `[a b; b c]`, larger magnitude first, and the cosine and
+/// sine of the first one's eigenvector.
 #[inline(always)]
 fn two_by_two<R: Real>(a: R, b: R, c: R) -> ([R; 2], (R, R)) {
     let half = R::from_f64(0.5);
@@ -226,7 +226,7 @@ fn two_by_two<R: Real>(a: R, b: R, c: R) -> ([R; 2], (R, R)) {
     }
 }
 
-/// Puts values in ascending order, and columns with them.
+/// Sorts values in ascending order, and the columns with them.
 #[inline(always)]
 pub(crate) fn sort_by_values<R: Real>(d: &mut [R], z: &mut Matrix<'_, R>) {
     for i in 0..d.len() {
@@ -244,7 +244,7 @@ pub(crate) fn sort_by_values<R: Real>(d: &mut [R], z: &mut Matrix<'_, R>) {
 }
 
 /// LAPACK's `sterf`: replaces the diagonal `d` by the eigenvalues in ascending order. `e` is
-/// destroyed. The iteration of Pal, Walker and Kahan, which has no square roots inside.
+/// destroyed. Uses the iteration of Pal, Walker and Kahan, whose loop has no square roots.
 #[inline(always)]
 pub(crate) fn sterf<R: Real>(d: &mut [R], e: &mut [R]) -> Result<(), NotConverged> {
     let n = d.len();
@@ -270,7 +270,8 @@ pub(crate) fn sterf<R: Real>(d: &mut [R], e: &mut [R]) -> Result<(), NotConverge
     Ok(())
 }
 
-/// The QL iteration on the squares `e` of what is beside a diagonal. Whether it converged.
+/// The QL iteration on a diagonal and the squares `e` of its off-diagonal. Returns whether it
+/// converged.
 #[inline(always)]
 fn ql_values<R: Real>(d: &mut [R], e: &mut [R], left: &mut usize) -> bool {
     let eps2 = R::ROUNDING * R::ROUNDING;

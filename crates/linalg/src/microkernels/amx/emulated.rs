@@ -1,14 +1,15 @@
-//! AMX on CPUs that lack it: each instruction raises an illegal instruction, whose handler
-//! decodes it and does what Intel's manual says. It is slow, and for tests alone.
+//! Emulates AMX on CPUs that lack it, for tests only: each instruction raises an
+//! illegal-instruction signal, whose handler decodes it and executes it according to Intel's
+//! manual. It is slow.
 //!
-//! The decoder is not the assembler that made the instruction, so that what is tested is the
-//! machine code as well as what it is used for.
+//! The decoder is independent of the assembler that made the instruction, so that tests cover the
+//! machine code and not only its use.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 use std::cell::RefCell;
 use std::sync::Once;
 
-/// Whether tests can run AMX: on the CPU, or emulated.
+/// Whether tests can use AMX, on the CPU or emulated.
 pub(crate) fn is_available() -> bool {
     static INSTALLED: Once = Once::new();
     let here = tegula_target::CpuFeatures::detect();
@@ -21,8 +22,7 @@ pub(crate) fn is_available() -> bool {
     is_x86_feature_detected!("avx512f")
 }
 
-/// The registers of a thread. They have the one configuration that is used, of 16 rows of 64
-/// bytes, or none.
+/// A thread's registers. They have the only supported configuration, 16 rows of 64 bytes, or none.
 struct State {
     configured: bool,
     registers: [[[u8; 64]; 16]; 8],
@@ -35,19 +35,20 @@ thread_local! {
 }
 
 fn install() {
-    // The decoder's tables are made before a signal needs them.
+    // Initialises the decoder's tables, so that the signal handler does not have to.
     let _ = Decoder::new(64, &[0x90], DecoderOptions::NONE).decode();
     // SAFETY: the handler has the signature that `SA_SIGINFO` asks for.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_illegal as *const () as usize;
-        // On the thread's own stack: the other one is too small for registers.
+        // The handler runs on the thread's own stack: an alternate stack would be too small for the
+        // registers.
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigaction(libc::SIGILL, &raw const action, std::ptr::null_mut());
     }
 }
 
-/// Does the instruction and goes on behind it; other instructions end the process.
+/// Executes the instruction and continues after it; an instruction outside of AMX ends the process.
 ///
 /// # Safety
 /// The kernel calls it, in a thread whose instruction it is.
@@ -63,7 +64,7 @@ unsafe extern "C" fn on_illegal(
         let bytes = std::slice::from_raw_parts(at as *const u8, 15);
         let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
         let value = |register| match register {
-            // Segments begin at zero.
+            // Segment bases are zero.
             Register::None | Register::DS | Register::ES | Register::CS | Register::SS => Some(0),
             _ => Some(registers[number(register)?] as u64),
         };
@@ -84,7 +85,7 @@ unsafe extern "C" fn on_illegal(
     }
 }
 
-/// A general register in the context of a signal.
+/// The index of a general-purpose register in a signal's context.
 fn number(register: Register) -> Option<usize> {
     let number = match register {
         Register::RAX => libc::REG_RAX,
@@ -109,7 +110,8 @@ fn number(register: Register) -> Option<usize> {
 }
 
 impl State {
-    /// Does an instruction; `None` if it is none of AMX, or needs a configuration.
+    /// Executes an instruction; `None` if it is not an AMX instruction, or needs a missing
+    /// configuration.
     ///
     /// # Safety
     /// What is at the address is as long as the instruction reads or writes.
@@ -123,7 +125,7 @@ impl State {
             let register = instruction.op_register(operand);
             (register as usize).checked_sub(Register::TMM0 as usize)
         };
-        // The address is the first row's: its index is the distance of the others.
+        // The base address is that of the first row; the index register holds the distance of rows.
         let row = |row: usize| -> Option<*mut u8> {
             let distance = value(instruction.memory_index())? as isize;
             let distance = distance * instruction.memory_index_scale() as isize;
@@ -180,13 +182,13 @@ impl State {
     }
 }
 
-/// Adds a row of the left register times the right register to a row of sums.
+/// Adds the product of a row of the left register and the right register to a row of sums.
 fn multiply(code: Code, sums: &mut [u8; 64], left: &[u8; 64], right: &[[u8; 64]; 16]) {
     let unit = |row: &[u8; 64], i: usize| [0, 1, 2, 3].map(|b| row[4 * i + b]);
     for n in 0..16 {
         let before = unit(sums, n);
         let after = if code == Code::VEX_Tdpbf16ps_tmm_tmm_tmm {
-            // Both halves have sums of their own, each product rounded with its sum.
+            // Each half of a pair has its own sum; each product is fused with its addition.
             let mut halves = [0f32; 2];
             for (k, right) in right.iter().enumerate() {
                 let (left, right) = (unit(left, k), unit(right, n));
@@ -218,7 +220,7 @@ fn bf16(bytes: [u8; 2]) -> f32 {
     flushed(half::bf16::from_le_bytes(bytes).to_f32())
 }
 
-/// Subnormal numbers are zero, of operands and of results.
+/// Flushes subnormal operands and results to zero.
 fn flushed(x: f32) -> f32 {
     match x.is_subnormal() {
         true => 0f32.copysign(x),

@@ -4,7 +4,7 @@ use crate::microkernels::dot_rows::{COLUMNS, Dots, DotsFn};
 use crate::microkernels::neon::vector::{F32, F32ByBf16, F32ByF16, F64, Numbers};
 use tegula_ir::ElementType;
 
-/// Rows whose sums with [`COLUMNS`] columns fit the registers.
+/// The number of rows whose sums with [`COLUMNS`] columns fit the registers.
 const ROWS: usize = 4;
 
 /// The function for a right operand of a type.
@@ -30,7 +30,7 @@ unsafe fn dots<V: Numbers>(dots: &Dots<'_>) {
         unsafe {
             for column in (0..whole).step_by(COLUMNS) {
                 match rows {
-                    // Each column by itself is read from its beginning to its end.
+                    // Reads each column alone, from its beginning to its end.
                     1 if dots.sequential => {
                         for column in column..column + COLUMNS {
                             tile::<V, 1, 1, 8>(dots, row, column);
@@ -54,11 +54,11 @@ unsafe fn dots<V: Numbers>(dots: &Dots<'_>) {
     }
 }
 
-/// `M` rows from `first` on times `N` columns from `start` on, `U` vectors of each at a time: their sums do
-/// not wait for one another.
+/// Multiplies `M` rows from `first` on by `N` columns from `start` on, `U` vectors of each at a
+/// time with independent sums.
 ///
 /// # Safety
-/// As [`dots`]; there are so many rows and columns.
+/// As [`dots`]; these rows and columns exist.
 #[inline(always)]
 unsafe fn tile<V: Numbers, const M: usize, const N: usize, const U: usize>(
     dots: &Dots<'_>,
@@ -67,7 +67,7 @@ unsafe fn tile<V: Numbers, const M: usize, const N: usize, const U: usize>(
 ) {
     let depth = dots.depth;
     let mut sums = [[[V::zero(); U]; N]; M];
-    // SAFETY: the caller promises what [`dots`] asks for; elements below `depth` alone are read.
+    // SAFETY: the caller promises what [`dots`] asks for; only elements below `depth` are read.
     unsafe {
         let lhs: [*const V::Unit; M] =
             core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());
@@ -111,7 +111,7 @@ unsafe fn tile<V: Numbers, const M: usize, const N: usize, const U: usize>(
     }
 }
 
-/// The sum of a power of two of vectors, in pairs.
+/// The sum of a power of two of vectors, added pairwise.
 #[inline(always)]
 fn added<V: Numbers, const U: usize>(mut sums: [V; U]) -> V {
     let mut half = U / 2;

@@ -1,12 +1,12 @@
-//! The vectors of [`vector`](super::vector) as plain arrays, on machines that are no AArch64, and what tiles
-//! of them compute, a vector after the other: as many functions as there are sizes of tiles would take
-//! compilers long, and nobody runs them fast.
+//! A model of the vectors of [`vector`](super::vector) as plain arrays, for machines other than
+//! AArch64, and of tiles, computed one vector at a time: one function for each tile size would take
+//! long to compile, and speed does not matter here.
 
 use super::lanes::{Numbers, Vector};
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::strided::{Fetch, Strided};
 
-/// Numbers in lanes; `KIND` tells vectors apart that hold the same ones.
+/// Numbers in lanes; `KIND` distinguishes vector types with the same lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<T, const N: usize, const KIND: u8>([T; N]);
 
@@ -14,17 +14,17 @@ pub(crate) struct Lanes<T, const N: usize, const KIND: u8>([T; N]);
 pub(crate) type F32 = Lanes<f32, 4, 0>;
 /// Two `f64`.
 pub(crate) type F64 = Lanes<f64, 2, 0>;
-/// Four `i32`, modulo 2^32.
+/// Four `i32`, with arithmetic modulo 2^32.
 pub(crate) type I32 = Lanes<i32, 4, 0>;
-/// Four `f32`, of which the right operand's are bf16 in memory.
+/// Four `f32`; the right operand is bf16 in memory.
 pub(crate) type F32ByBf16 = Lanes<f32, 4, 1>;
-/// Four `f32`, of which the right operand's are f16 in memory.
+/// Four `f32`; the right operand is f16 in memory.
 pub(crate) type F32ByF16 = Lanes<f32, 4, 2>;
 /// Four pairs of bf16, summed in `f32`.
 pub(crate) type Bf16Pairs = Lanes<f32, 4, 3>;
-/// Four fours of `i8`, summed in `i32`.
+/// Four groups of four `i8`, summed in `i32`.
 pub(crate) type I8Quads = Lanes<i32, 4, 1>;
-/// The same with `u8` on the left.
+/// Like [`I8Quads`], with `u8` on the left.
 pub(crate) type U8Quads = Lanes<i32, 4, 2>;
 
 macro_rules! vectors {
@@ -42,7 +42,7 @@ macro_rules! vectors {
                 let convert: fn($right) -> $unit = $convert;
                 let mut lanes = Self::zero();
                 for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
-                    // SAFETY: the caller promises so many elements.
+                    // SAFETY: the caller promises this many elements.
                     *lane = convert(unsafe { from.add(i).read_unaligned() });
                 }
                 lanes
@@ -51,7 +51,7 @@ macro_rules! vectors {
             unsafe fn load(from: *const $unit, count: usize) -> Self {
                 let mut lanes = Self::zero();
                 for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
-                    // SAFETY: the caller promises so many units.
+                    // SAFETY: the caller promises this many units.
                     *lane = unsafe { from.add(i).read_unaligned() };
                 }
                 lanes
@@ -59,7 +59,7 @@ macro_rules! vectors {
 
             unsafe fn store(self, to: *mut $unit, count: usize) {
                 for (i, &lane) in self.0.iter().enumerate().take(count) {
-                    // SAFETY: the caller promises room for so many.
+                    // SAFETY: the caller promises room for this many.
                     unsafe { to.add(i).write_unaligned(lane) };
                 }
             }
@@ -89,8 +89,8 @@ vectors! {
     U8Quads, i32, i32, 4, |x| x, |a, b, c| quads(a.to_ne_bytes().map(i32::from), b, c), i32::wrapping_add;
 }
 
-/// The products of two pairs, each rounded, added to a sum; `bfdot` rounds to odd and takes subnormal
-/// numbers for zeros.
+/// Adds the products of two pairs to a sum, rounding each. In contrast, the instruction `bfdot`
+/// rounds to odd and treats subnormal numbers as zeros.
 fn bf16_pairs(a: f32, b: f32, sum: f32) -> f32 {
     let pair = |x: f32| [x.to_bits() << 16, x.to_bits() & 0xffff_0000].map(f32::from_bits);
     let (a, b) = (pair(a), pair(b));
@@ -111,7 +111,7 @@ macro_rules! numbers {
             }
 
             fn totals(sums: [Self; 4]) -> [Self::Unit; 4] {
-                // In the order of pairwise additions.
+                // Adds in the order of pairwise additions.
                 sums.map(|Self(lanes)| {
                     let pairs = lanes.chunks(2).map(|pair| pair[0] + pair[1]);
                     pairs.reduce(|a, b| a + b).unwrap_or_default()
@@ -123,12 +123,12 @@ macro_rules! numbers {
 
 numbers!(F32 F64 F32ByBf16 F32ByF16);
 
-/// Four vectors of four units, turned: of each the first units, then the second ones, ...
+/// Transposes four vectors of four units.
 pub(crate) fn turned(rows: [F32; 4]) -> [F32; 4] {
     core::array::from_fn(|i| Lanes(rows.map(|row| row.0[i])))
 }
 
-/// What the tiles of [`packed_tile`](super::packed_tile) compute.
+/// A tile of [`packed_tile`](super::packed_tile).
 ///
 /// # Safety
 /// As [`TileKernel`](crate::microkernels::packed_tile::TileKernel)'s function.
@@ -144,7 +144,8 @@ pub(crate) unsafe fn packed_tile<V: Vector>(
     let (left, right) = (left.cast::<V::Unit>(), right.cast::<V::Unit>());
     for (row, n) in (0..rows).flat_map(|row| (0..vectors).map(move |n| (row, n))) {
         let mut sum = V::zero();
-        // SAFETY: the panels hold `depth` groups of units; the target's rows are as long as the tile.
+        // SAFETY: the panels have `depth` groups of units; the target's rows are as long as the
+        // tile.
         unsafe {
             for element in 0..depth {
                 let column = V::load(right.add(element * stride + n * V::LANES), V::LANES);
@@ -161,7 +162,7 @@ pub(crate) unsafe fn packed_tile<V: Vector>(
     }
 }
 
-/// What the tiles of [`strided_tile`](super::strided_tile) compute.
+/// A tile of [`strided_tile`](super::strided_tile).
 ///
 /// # Safety
 /// As [`StridedFn`](crate::microkernels::strided_tile::StridedFn).

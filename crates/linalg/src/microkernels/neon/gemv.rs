@@ -1,13 +1,13 @@
-//! One row times a large matrix, along the matrix's rows: see [`gemv`](crate::microkernels::gemv).
+//! Vector-matrix products along the matrix's rows: see [`gemv`](crate::microkernels::gemv).
 
 use super::vector::{F32, F32ByBf16, F32ByF16, Numbers};
 use crate::microkernels::long_rows::{LongRows, LongRowsFn, Order};
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
-/// Columns whose sums stay near while the rows of the matrix pass.
+/// Columns whose sums stay in the cache while the rows of the matrix stream through.
 const NEAR: usize = 2048;
-/// Vectors that are computed together: two lines of sums.
+/// Vectors that are computed together: two cache lines of sums.
 const TOGETHER: usize = 4;
 
 /// The function for a row, a matrix and a result of these types, if there is one.
@@ -24,7 +24,7 @@ pub(crate) fn function([row, matrix, out]: [ElementType; 3]) -> Option<LongRowsF
     }
 }
 
-/// A number of the row or the result.
+/// An element of the row or the result.
 trait Number: Copy {
     fn to_single(self) -> f32;
     fn of_single(number: f32) -> Self;
@@ -65,7 +65,7 @@ unsafe fn long_rows<V: Numbers<Unit = f32>, R: Number, O: Number>(product: &Long
     for start in (0..product.columns).step_by(NEAR) {
         let sums = &mut sums[..(product.columns - start).min(NEAR)];
         sums.fill(0.0);
-        // SAFETY: the caller promises a row, a matrix and a result of so many elements.
+        // SAFETY: the caller promises a row, a matrix and a result with this many elements.
         unsafe {
             match product.order {
                 Order::Sequential => through::<V, R, 1>(product, start, sums),
@@ -86,10 +86,10 @@ unsafe fn long_rows<V: Numbers<Unit = f32>, R: Number, O: Number>(product: &Long
     }
 }
 
-/// Goes through `R` rows of the matrix at a time.
+/// Processes `ROWS` rows of the matrix at a time.
 ///
 /// # Safety
-/// As [`long_rows`]; there are so many columns from `start` on.
+/// As [`long_rows`]; the matrix has these columns from `start` on.
 #[inline(always)]
 unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     product: &LongRows,
@@ -97,7 +97,7 @@ unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     sums: &mut [f32],
 ) {
     let mut at = 0;
-    // SAFETY: the caller promises what [`long_rows`] asks for; rows below `depth` alone are read.
+    // SAFETY: the caller promises what [`long_rows`] asks for; only rows below `depth` are read.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<V, R, ROWS>(product, at, start, sums);
@@ -110,10 +110,10 @@ unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     }
 }
 
-/// Adds `ROWS` rows of the matrix from one on to the sums.
+/// Adds the products with `ROWS` rows of the matrix, from row `at` on, to the sums.
 ///
 /// # Safety
-/// As [`through`]; there are so many rows.
+/// As [`through`]; the matrix has these rows.
 #[inline(always)]
 unsafe fn rows<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     product: &LongRows,
@@ -121,7 +121,8 @@ unsafe fn rows<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     start: usize,
     sums: &mut [f32],
 ) {
-    // SAFETY: the caller promises so many rows, each of as many columns from `start` on as there are sums.
+    // SAFETY: the caller promises these rows, each with as many columns from `start` on as there
+    // are sums.
     unsafe {
         let factors: [f32; ROWS] = core::array::from_fn(|r| {
             let place = (at + r) as isize * product.step;

@@ -1,4 +1,4 @@
-//! The vectors of [`vector`](super::vector) as instructions.
+//! The vectors of [`vector`](super::vector) as AArch64 instructions.
 
 use super::lanes::{Numbers, Vector};
 use core::arch::aarch64::*;
@@ -10,32 +10,32 @@ pub(crate) struct F32(float32x4_t);
 /// Two `f64`.
 #[derive(Clone, Copy)]
 pub(crate) struct F64(float64x2_t);
-/// Four `i32`, modulo 2^32.
+/// Four `i32`, with arithmetic modulo 2^32.
 #[derive(Clone, Copy)]
 pub(crate) struct I32(int32x4_t);
-/// Four `f32`, of which the right operand's are bf16 in memory.
+/// Four `f32`; the right operand is bf16 in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct F32ByBf16(float32x4_t);
-/// Four `f32`, of which the right operand's are f16 in memory.
+/// Four `f32`; the right operand is f16 in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct F32ByF16(float32x4_t);
 /// Four pairs of bf16, summed in `f32` (FEAT_BF16).
 #[derive(Clone, Copy)]
 pub(crate) struct Bf16Pairs(float32x4_t);
-/// Four fours of `i8`, summed in `i32` (FEAT_DotProd).
+/// Four groups of four `i8`, summed in `i32` (FEAT_DotProd).
 #[derive(Clone, Copy)]
 pub(crate) struct I8Quads(int32x4_t);
-/// The same with `u8` on the left (FEAT_I8MM).
+/// Like [`I8Quads`], with `u8` on the left (FEAT_I8MM).
 #[derive(Clone, Copy)]
 pub(crate) struct U8Quads(int32x4_t);
 
-/// Some of four numbers of 32 bits.
+/// Loads the first `count` of four 32-bit numbers.
 ///
 /// # Safety
 /// The first `count` can be read.
 #[inline(always)]
 unsafe fn load_words(from: *const u32, count: usize) -> uint32x4_t {
-    // SAFETY: the caller promises so many; vectors are part of the architecture.
+    // SAFETY: the caller promises `count` numbers; vectors are part of the architecture.
     unsafe {
         let zero = vdupq_n_u32(0);
         match count {
@@ -48,13 +48,13 @@ unsafe fn load_words(from: *const u32, count: usize) -> uint32x4_t {
     }
 }
 
-/// Stores some of four numbers of 32 bits.
+/// Stores the first `count` of four 32-bit numbers.
 ///
 /// # Safety
 /// The first `count` can be written.
 #[inline(always)]
 unsafe fn store_words(to: *mut u32, count: usize, words: uint32x4_t) {
-    // SAFETY: the caller promises so many; vectors are part of the architecture.
+    // SAFETY: the caller promises room for `count` numbers; vectors are part of the architecture.
     unsafe {
         match count {
             0 => {}
@@ -69,13 +69,13 @@ unsafe fn store_words(to: *mut u32, count: usize, words: uint32x4_t) {
     }
 }
 
-/// Some of four numbers of 16 bits.
+/// Loads the first `count` of four 16-bit numbers.
 ///
 /// # Safety
 /// The first `count` can be read.
 #[inline(always)]
 unsafe fn load_halves(from: *const u16, count: usize) -> uint16x4_t {
-    // SAFETY: the caller promises so many; vectors are part of the architecture.
+    // SAFETY: the caller promises `count` numbers; vectors are part of the architecture.
     unsafe {
         if count >= 4 {
             return vld1_u16(from);
@@ -94,9 +94,9 @@ unsafe fn load_halves(from: *const u16, count: usize) -> uint16x4_t {
     }
 }
 
-/// Four lanes of 32 bits: the vector's name, its register, the units and the right operand's elements; how
-/// a register is made of words and words of it, how elements of the right operand are loaded, units
-/// multiplied, and sums added.
+/// A vector with four lanes of 32 bits: its name, its register, the types of units and of the right
+/// operand's elements; the conversions between a register and words; how it loads elements of the
+/// right operand, multiplies units, and adds sums.
 macro_rules! words {
     ($($name:ident, $register:ty, $unit:ty, $right:ty, $of:ident, $words:ident,
        |$from:ident, $count:ident| $load:expr, |$sum:ident, $by:ident, $times:ident| $multiply_add:expr,
@@ -114,13 +114,14 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn right($from: *const $right, $count: usize) -> Self {
-                // SAFETY: the caller promises so many elements; vectors are part of the architecture.
+                // SAFETY: the caller promises this many elements; vectors are part of the
+                // architecture.
                 unsafe { Self($load) }
             }
 
             #[inline(always)]
             unsafe fn load(from: *const $unit, count: usize) -> Self {
-                // SAFETY: the caller promises so many units.
+                // SAFETY: the caller promises this many units.
                 unsafe { Self($of(load_words(from.cast(), count))) }
             }
 
@@ -129,7 +130,7 @@ macro_rules! words {
                 unsafe fn units<const M: usize>(from: *const $unit) -> [$unit; M] {
                     core::array::from_fn(|m| {
                         let first = m / 4 * 4;
-                        // SAFETY: the caller promises so many units; vectors are part of the
+                        // SAFETY: the caller promises this many units; vectors are part of the
                         // architecture.
                         unsafe {
                             let Self(units) = Self::load(from.add(first), (M - first).min(4));
@@ -146,7 +147,7 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $unit, count: usize) {
-                // SAFETY: the caller promises room for so many.
+                // SAFETY: the caller promises room for this many.
                 unsafe { store_words(to.cast(), count, $words(self.0)) }
             }
 
@@ -190,7 +191,7 @@ words! {
         |sum, right, unit| u8_quads(sum, right, unit), vaddq_s32;
 }
 
-/// Four f16 as f32.
+/// Widens four f16 to f32.
 #[inline(always)]
 fn widened(halves: uint16x4_t) -> float32x4_t {
     let wide: float32x4_t;
@@ -206,8 +207,8 @@ fn widened(halves: uint16x4_t) -> float32x4_t {
     wide
 }
 
-/// Functions that add the products of a unit's parts and each lane's to sums: an instruction of an
-/// extension of the architecture.
+/// Functions that add the products of a unit's parts and each lane's parts to sums, by an
+/// instruction of an architecture extension.
 macro_rules! products_of_parts {
     ($($(#[$what:meta])* $name:ident, $register:ty, $unit:ty, $extension:literal, $instruction:literal;)*) => {$(
         $(#[$what])*
@@ -260,7 +261,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn right(from: *const f64, count: usize) -> Self {
-        // SAFETY: the caller promises so many.
+        // SAFETY: the caller promises this many.
         unsafe { Self::load(from, count) }
     }
 
@@ -268,7 +269,7 @@ impl Vector for F64 {
     unsafe fn units<const M: usize>(from: *const f64) -> [f64; M] {
         core::array::from_fn(|m| {
             let first = m / 2 * 2;
-            // SAFETY: the caller promises so many units; vectors are part of the architecture.
+            // SAFETY: the caller promises this many units; vectors are part of the architecture.
             unsafe {
                 let Self(units) = Self::load(from.add(first), (M - first).min(2));
                 match m - first {
@@ -281,7 +282,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn load(from: *const f64, count: usize) -> Self {
-        // SAFETY: the caller promises so many; vectors are part of the architecture.
+        // SAFETY: the caller promises this many; vectors are part of the architecture.
         unsafe {
             Self(match count {
                 0 => vdupq_n_f64(0.0),
@@ -293,7 +294,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f64, count: usize) {
-        // SAFETY: the caller promises room for so many; vectors are part of the architecture.
+        // SAFETY: the caller promises room for this many; vectors are part of the architecture.
         unsafe {
             match count {
                 0 => {}
@@ -360,7 +361,7 @@ impl Numbers for F64 {
     }
 }
 
-/// Four vectors of four units, turned: of each the first units, then the second ones, ...
+/// Transposes four vectors of four units.
 #[inline(always)]
 pub(crate) fn turned([a, b, c, d]: [F32; 4]) -> [F32; 4] {
     // SAFETY: vectors are part of the architecture.

@@ -1,4 +1,4 @@
-//! Tiles of a product whose operands are read where they lie: see
+//! Product tiles whose operands are read in place: see
 //! [`strided_tile`](crate::microkernels::strided_tile).
 
 use super::vector::{F32, F32ByBf16, F32ByF16, F64, Vector};
@@ -11,11 +11,11 @@ use crate::microkernels::strided::{Fetch, Later, Strided};
 use crate::microkernels::strided_tile::StridedKernel;
 use tegula_ir::ElementType;
 
-/// Elements of the depth that the right operand is fetched ahead.
+/// The distance, in depth elements, at which the right operand is prefetched.
 #[cfg(target_arch = "aarch64")]
 const AHEAD: isize = 16;
 
-/// The forms of a tile, by what it [fetches](Fetch).
+/// The forms of a tile, by what they [prefetch](Fetch).
 #[cfg(target_arch = "aarch64")]
 const NOTHING: u8 = 0;
 #[cfg(target_arch = "aarch64")]
@@ -23,7 +23,7 @@ const AT_ONCE: u8 = 1;
 #[cfg(target_arch = "aarch64")]
 const LATER: u8 = 2;
 
-/// The kernel for an arithmetic, if its operands can be read where they lie.
+/// The kernel for an arithmetic, if its operands can be read in place.
 #[inline(always)]
 pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<StridedKernel> {
     match arithmetic {
@@ -33,7 +33,7 @@ pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<StridedKernel> {
     }
 }
 
-/// The kernel for products in f32 whose right operand has 16-bit floats.
+/// The kernel for products in f32 with a right operand of 16-bit floats.
 #[inline(always)]
 pub(crate) fn of_halves(right: ElementType) -> Option<StridedKernel> {
     match right {
@@ -52,7 +52,8 @@ fn new<V: Vector>() -> StridedKernel {
     StridedKernel::of_vectors(ROWS, V::LANES, vectors, VECTORS, function)
 }
 
-/// Few rows take long pieces of the right operand's rows: enough sums are independent of each other.
+/// With few rows, a tile takes long pieces of the right operand's rows, so that there are enough
+/// independent sums.
 fn vectors(rows: usize) -> &'static [usize] {
     match rows {
         1 => &[16, 8, 4, 3, 2, 1],
@@ -94,8 +95,8 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize, const FETCH: u8, const
         let rows: [isize; M] = core::array::from_fn(|m| place(m).0);
         let offsets: [isize; M] = core::array::from_fn(|m| place(m).1);
         let mut sums = [[V::zero(); N]; M];
-        // SAFETY: the caller promises what [`StridedFn`] asks for; of the last vector `rest` lanes are
-        // read and written.
+        // SAFETY: the caller promises what [`StridedFn`] asks for; of the last vector, only `rest`
+        // lanes are read and written.
         unsafe {
             for stretch in tile.depth {
                 let mut left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
@@ -106,7 +107,8 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize, const FETCH: u8, const
                         core::array::from_fn(|n| V::right(from.add(n * V::LANES), lanes(n)));
                     if FETCH == LATER && later.count > 0 {
                         later.count -= 1;
-                        // Of each line the last element; the others are the panel's before.
+                        // Prefetches the line of each vector's last element; the other lines belong
+                        // to the panel before.
                         fetch_second(later.from.cast::<V::Right>().wrapping_add(N * V::LANES - 1));
                         later.from = later.from.wrapping_offset(later.step);
                     }

@@ -1,4 +1,4 @@
-//! On AArch64 the instructions, elsewhere their model.
+//! Tests of the instructions on AArch64, and of their model elsewhere.
 
 use super::vector::turned;
 use super::vector::{Bf16Pairs, F32, F32ByBf16, F32ByF16, F64, I8Quads, Numbers, U8Quads, Vector};
@@ -9,14 +9,14 @@ use crate::microkernels::packed_tile::Arithmetic;
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
-/// The first lanes are read and written, others not.
+/// Only the first lanes are read and written.
 fn counted<V: Vector>(numbers: &[V::Unit], poison: V::Unit)
 where
     V::Unit: PartialEq + core::fmt::Debug + Default,
 {
     for count in 0..=V::LANES {
         let mut out = [poison; 4];
-        // SAFETY: there are four of each.
+        // SAFETY: each array has four elements.
         unsafe {
             let vector = V::load(numbers.as_ptr(), count);
             vector.store(out.as_mut_ptr(), V::LANES);
@@ -48,7 +48,7 @@ fn floats_of_16_bits_are_widened() {
         let halves = numbers.map(|x| f16::from_f32(x).to_bits());
         let brains = numbers.map(|x| bf16::from_f32(x).to_bits());
         let mut out = [[9f32; 4]; 2];
-        // SAFETY: there are four of each.
+        // SAFETY: each array has four elements.
         unsafe {
             F32ByF16::right(halves.as_ptr(), count).store(out[0].as_mut_ptr(), 4);
             F32ByBf16::right(brains.as_ptr(), count).store(out[1].as_mut_ptr(), 4);
@@ -67,7 +67,7 @@ fn floats_of_16_bits_are_widened() {
 fn products_are_fused_and_sums_are_of_all_lanes() {
     let third = 1.0f32 / 3.0;
     let mut out = [0f32; 4];
-    // SAFETY: there are four of each.
+    // SAFETY: each array has four elements.
     unsafe {
         let (a, b) = (
             F32::load([third; 4].as_ptr(), 4),
@@ -97,7 +97,7 @@ fn dot_products_of_narrow_numbers() {
     let here = CpuFeatures::detect();
     let is_emulated = cfg!(not(target_arch = "aarch64"));
     let mut out = [0i32; 4];
-    // SAFETY: there are four of each; the CPU has the instructions.
+    // SAFETY: each array has four elements; the CPU has the instructions.
     unsafe {
         let right: [i32; 4] = core::array::from_fn(|lane| {
             i32::from_ne_bytes([-128i8, 127, -1, lane as i8].map(i8::cast_unsigned))
@@ -129,7 +129,7 @@ fn dot_products_of_narrow_numbers() {
     }
 }
 
-/// Panels of rows and of columns are those of the way that goes element by element.
+/// Packed panels of rows and of columns equal those of the element-by-element path.
 #[test]
 fn panels_are_those_of_single_elements() {
     let source: Vec<f32> = (0..4000).map(|i| i as f32).collect();

@@ -1,4 +1,5 @@
-//! Vectors of 128 bits by type: [what they do](super::lanes), with `native` instructions or as plain arrays.
+//! 128-bit vectors by type: [their operations](super::lanes), as `native` instructions or on plain
+//! arrays.
 
 #[cfg(not(target_arch = "aarch64"))]
 pub(crate) use super::emulated::*;

@@ -1,4 +1,4 @@
-//! Packing with AVX-512: sixteen units at once, or all of a panel whose lanes are neighbours.
+//! Packing with AVX-512: 16 units at once, or all of a panel if its lanes are adjacent.
 
 use super::{Arithmetic, CHUNK, ElementType, PackFn, Run, Segment};
 use core::arch::x86_64::*;
@@ -19,28 +19,26 @@ pub(super) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Opt
     })
 }
 
-/// How 16 units of a type are loaded. Elements that a mask leaves out are not
-/// accessed, and count as zero.
+/// Loads 16 units of a type. Elements that a mask excludes are not accessed, and read as zero.
 trait Load {
     type Element;
     /// Elements of a unit.
     const STEP: usize;
     /// Whether units are checked for subnormal numbers.
     const CHECK: bool;
-    /// Consecutive elements: those of 16 units, one lane.
+    /// Loads consecutive elements of one lane: those of 16 units.
     ///
     /// # Safety
     /// The first `count` elements can be read; AVX-512 F, BW and VL.
     unsafe fn along(source: *const Self::Element, count: usize) -> __m512i;
-    /// One element of each of 16 lanes, in the lowest part of a unit that holds
-    /// several.
+    /// Loads one element of each of 16 lanes, into the lowest part of a unit that has several.
     ///
     /// # Safety
     /// The elements of the mask can be read; AVX-512 F, BW and VL.
     unsafe fn across(source: *const Self::Element, mask: u16) -> __m512i;
 }
 
-/// The first `count` of 16, of 64 or of 32.
+/// Masks of the first `count` of 16, of 64 or of 32 elements.
 fn first(count: usize) -> u16 {
     ((1u32 << count.min(16)) - 1) as u16
 }
@@ -63,7 +61,7 @@ macro_rules! loads {
             const CHECK: bool = $check;
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
             unsafe fn along(source: *const $element, count: usize) -> __m512i {
-                // SAFETY: the caller promises that so many elements can be read.
+                // SAFETY: the caller promises that this many elements can be read.
                 unsafe { $along(source, count) }
             }
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
@@ -108,7 +106,7 @@ loads! {
         |p, mask| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
 }
 
-/// Units of several elements, 32 of which are loaded at once as numbers of 16 bits.
+/// Units of several elements, 32 of which are loaded at once as 16-bit numbers.
 trait Parts: Load {
     /// # Safety
     /// 32 elements can be read; AVX-512 F, BW and VL.
@@ -148,8 +146,8 @@ unsafe fn pack_parts<L: Parts>(run: &Run<'_>) -> bool {
     }
 }
 
-/// All lanes of a panel, which are neighbours in memory: the halves of 32 units are put
-/// together each from rows of the array, then one beside the other.
+/// Packs all lanes of a panel that are adjacent in memory: each half of 32 units is assembled from
+/// rows of the array, then both are stored side by side.
 ///
 /// # Safety
 /// As [`pack_parts`]; the group is as wide as 32 units.
@@ -160,7 +158,7 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
     let from = |element: usize| source.wrapping_offset(element as isize * run.stride);
     let row = |element: usize| match element < run.length {
         true => {
-            // As in `pack_across`.
+            // Prefetches, as in `pack_across`.
             _mm_prefetch::<_MM_HINT_T0>(from(element + 16).cast());
             // SAFETY: the lanes' elements can be read.
             unsafe { L::elements(from(element)) }
@@ -215,7 +213,7 @@ unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
     subnormal != 0
 }
 
-/// One bit for each bf16 that is neither zero nor normal.
+/// A bit for each subnormal bf16 (neither zero nor normal).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn subnormals(x: __m512i) -> u32 {
     let exponent = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f80));
@@ -229,7 +227,7 @@ fn subnormals(x: __m512i) -> u32 {
 pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
     let mut found = 0;
     for start in (0..count).step_by(32) {
-        // SAFETY: the mask has the elements alone.
+        // SAFETY: the mask selects only existing elements.
         found |= subnormals(unsafe {
             _mm512_maskz_loadu_epi16(first32(count - start), source.add(start))
         });
@@ -237,7 +235,7 @@ pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
     found != 0
 }
 
-/// A chunk of lanes that are neighbours in memory, a group at a time.
+/// Packs a chunk of lanes that are adjacent in memory, one group at a time.
 ///
 /// # Safety
 /// As [`pack`].
@@ -247,12 +245,11 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
     let mut subnormal = 0;
-    // SAFETY: a mask has the bits of lanes alone, whose elements can be read;
-    // the pointers are computed without being followed elsewhere.
+    // SAFETY: a mask only has the bits of lanes whose elements can be read; the other pointers are
+    // computed but not dereferenced.
     let load = |element: usize| unsafe {
         if let [segment, ..] = segments {
-            // What is read 16 elements further on: large strides are not
-            // foreseen by the CPU.
+            // Prefetches 16 elements ahead: the hardware prefetcher does not predict large strides.
             let ahead = (element + 16) as isize * run.stride + segment.offset;
             _mm_prefetch::<_MM_HINT_T0>(source.wrapping_offset(ahead).cast());
         }
@@ -282,7 +279,7 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
     subnormal
 }
 
-/// A chunk of lanes whose depth is contiguous, or of any strides.
+/// Packs a chunk of lanes that are contiguous along the depth, or have any strides.
 ///
 /// # Safety
 /// As [`pack`].
@@ -298,7 +295,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     let (mut subnormal, mut turned) = (0, 0);
     if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride) {
         turned = run.length / (CHUNK * L::STEP);
-        // SAFETY: all lanes have so many elements, and groups as many units.
+        // SAFETY: all lanes have this many elements, and groups as many units.
         subnormal |= unsafe { turned_blocks::<L>(run, start, offsets, turned) };
     }
     for first_unit in (turned * CHUNK..units).step_by(CHUNK) {
@@ -319,7 +316,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
                 }
             }
         };
-        // All sixteen at once stay in registers.
+        // A full block of 16 lanes stays in registers.
         let mut block: [__m512i; 16] = match offsets.len() {
             16 if run.stride == 1 => core::array::from_fn(|lane| {
                 // SAFETY: the lane has `count` more elements.
@@ -342,11 +339,11 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     subnormal
 }
 
-/// Blocks of sixteen units of sixteen lanes whose depth is contiguous. A function of its own: all
-/// of a block stays in registers, beside which there are few numbers.
+/// Packs blocks of 16 units of 16 lanes that are contiguous along the depth, by transposing. A
+/// separate function, so that a whole block stays in registers, next to which only few values fit.
 ///
 /// # Safety
-/// They can be read, and their groups written; AVX-512 F, BW and VL.
+/// The lanes' elements can be read, and their groups written; AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline(never)]
 unsafe fn turned_blocks<L: Load>(
@@ -361,8 +358,8 @@ unsafe fn turned_blocks<L: Load>(
     let mut subnormal = 0;
     for _ in 0..blocks {
         let mut block: [__m512i; CHUNK] = core::array::from_fn(|lane| {
-            // SAFETY: the caller promises: they can be read, and their groups written; AVX-512 F,
-            // BW and VL.
+            // SAFETY: the caller promises that the lanes' elements can be read, and AVX-512 F, BW
+            // and VL.
             unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
         });
         if L::CHECK {
@@ -372,8 +369,7 @@ unsafe fn turned_blocks<L: Load>(
         }
         transpose(&mut block);
         for &x in &block {
-            // SAFETY: the caller promises: they can be read, and their groups written; AVX-512 F,
-            // BW and VL.
+            // SAFETY: the caller promises that the groups can be written, and AVX-512 F, BW and VL.
             unsafe { _mm512_storeu_epi32(group, x) };
             group = group.wrapping_add(width);
         }
@@ -382,7 +378,7 @@ unsafe fn turned_blocks<L: Load>(
     subnormal
 }
 
-/// Elements that are a stride apart, as if they were neighbours.
+/// Loads elements at a stride as if they were adjacent.
 ///
 /// # Safety
 /// The elements can be read; AVX-512 F, BW and VL.
@@ -406,7 +402,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
     for start in (0..rows).step_by(CHUNK) {
         let lanes = (rows - start).min(CHUNK);
         let mut block: [__m512i; 16] = core::array::from_fn(|unit| match unit < units {
-            // SAFETY: the group has so many more units.
+            // SAFETY: the group has this many more units.
             true => unsafe {
                 let group = groups.as_ptr().add(unit * rows + start);
                 _mm512_maskz_loadu_epi32(first(lanes), group)
@@ -415,7 +411,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
         });
         transpose(&mut block);
         for (i, &row) in block.iter().take(lanes).enumerate() {
-            // SAFETY: the row has room for so many units.
+            // SAFETY: the row has room for this many units.
             unsafe {
                 let target = target.add((start + i) * distance);
                 _mm512_mask_storeu_epi32(target, first(units), row);
@@ -424,7 +420,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
     }
 }
 
-/// Rows become columns.
+/// Transposes 16 rows of 16 units.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(in crate::microkernels) fn transpose(rows: &mut [__m512i; 16]) {
@@ -441,7 +437,7 @@ pub(in crate::microkernels) fn transpose(rows: &mut [__m512i; 16]) {
             _mm512_unpackhi_epi64(high[0], high[1]),
         ];
     }
-    // Each part of 128 bits holds four rows of one column.
+    // Each 128-bit part holds four rows of one column.
     for j in 0..4 {
         let [p, q, r, s] = [fours[0][j], fours[1][j], fours[2][j], fours[3][j]];
         let a = _mm512_shuffle_i32x4::<0x88>(p, q);

@@ -1,11 +1,12 @@
-//! Panels of numbers that are contiguous in memory: see [`pack`](crate::microkernels::pack).
+//! Packing of elements that are contiguous in memory: see [`pack`](crate::microkernels::pack).
 
 use crate::microkernels::neon::vector::{F32, Vector, turned};
 use crate::microkernels::pack::{PackFn, Run};
 use crate::microkernels::packed_tile::Arithmetic;
 use tegula_ir::ElementType;
 
-/// How elements of a type become the units of an arithmetic, if there is a faster way than one by one.
+/// The function that packs elements of a type into an arithmetic's units, if there is a faster way
+/// than one by one.
 #[inline(always)]
 pub(crate) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Option<PackFn> {
     match (arithmetic, element_type) {
@@ -14,7 +15,8 @@ pub(crate) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Opt
     }
 }
 
-/// Lanes that are neighbours are copied, lanes that are contiguous along the depth are turned, four by four.
+/// Copies lanes that are adjacent; transposes lanes that are contiguous along the depth, four by
+/// four.
 ///
 /// # Safety
 /// As [`PackFn`].
@@ -22,8 +24,8 @@ unsafe fn words(run: &Run<'_>) -> bool {
     let (source, target) = (run.source.cast::<f32>(), run.target.cast::<f32>());
     let offsets = run.lanes.offsets();
     let count = offsets.len();
-    // SAFETY: the caller promises what [`PackFn`] asks for: of each lane `run.length` elements can be read,
-    // and as many groups of `run.width` units be written.
+    // SAFETY: the caller promises what [`PackFn`] asks for: `run.length` elements of each lane can
+    // be read, and as many groups of `run.width` units written.
     unsafe {
         if let Some(first) = run.lanes.in_a_row() {
             for element in 0..run.length {
@@ -79,12 +81,12 @@ unsafe fn words(run: &Run<'_>) -> bool {
 /// Copies a few numbers.
 ///
 /// # Safety
-/// So many can be read and written.
+/// `count` numbers can be read and written.
 #[inline(always)]
 unsafe fn copy(from: *const f32, to: *mut f32, count: usize) {
     for start in (0..count).step_by(4) {
         let some = (count - start).min(4);
-        // SAFETY: the caller promises so many.
+        // SAFETY: the caller promises `count` numbers.
         unsafe { F32::load(from.add(start), some).store(to.add(start), some) };
     }
 }

@@ -1,4 +1,4 @@
-//! Tiles of a product from packed panels: see [`packed_tile`](crate::microkernels::packed_tile).
+//! Product tiles from packed panels: see [`packed_tile`](crate::microkernels::packed_tile).
 
 use crate::microkernels::CpuFeatures;
 use crate::microkernels::neon::vector::{Bf16Pairs, F32, F64, I8Quads, I32, U8Quads, Vector};
@@ -7,7 +7,7 @@ use crate::microkernels::neon::{ROWS, VECTORS};
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
 
-/// The kernel for an arithmetic; [`None`] if the instructions lack it.
+/// The kernel for an arithmetic; [`None`] if the instruction set lacks it.
 #[inline(always)]
 pub(crate) fn kernel(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<TileKernel> {
     Some(match arithmetic {
@@ -17,7 +17,8 @@ pub(crate) fn kernel(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<TileKer
         Arithmetic::Bf16Pairs if isa.bf16 => new::<Bf16Pairs>(),
         Arithmetic::I8Quads if isa.dot_product => new::<I8Quads>(),
         Arithmetic::U8Quads if isa.int8_matrices => new::<U8Quads>(),
-        // There are no products of vectors of i64, and those of pairs of i16 are as slow as of i32.
+        // There is no vector multiplication of i64, and products of i16 pairs would be as slow as
+        // those of i32.
         _ => return None,
     })
 }
@@ -47,8 +48,8 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize>(
     target: &Target,
 ) {
     let mut sums = [[V::zero(); N]; M];
-    // SAFETY: the panels hold `depth` groups of units, so does every address that is read; the target's
-    // rows are as long as the tile.
+    // SAFETY: the panels have `depth` groups of units, which contain every address that is read;
+    // the target's rows are as long as the tile.
     unsafe {
         for _ in 0..depth {
             let columns: [V; N] =

@@ -1,13 +1,14 @@
-//! How a tile addresses the rows of the left operand.
+//! Addressing of the left operand's rows in a tile.
 //!
-//! Rows that are one distance apart are addressed by one pointer and odd multiples of the distance, times 1, 2, 4 or 8,
-//! which x86-64 adds for nothing. Others, such as the pixels that a convolution reads, by a pointer and a distance for
-//! each, which is read from memory every time: as many loads again as there are rows, where two loads and four
-//! operations in a cycle (Intel before Ice Lake) are what bounds a tile. Of 512 rows, columns and units a product takes
-//! 1.1 times as long so (Cascade Lake, 27 November 2026). Left to itself, the compiler keeps a pointer for each row
-//! that it moves along, most of them in memory.
+//! Equally spaced rows are addressed by one pointer and odd multiples of the distance, times 1, 2,
+//! 4 or 8: x86-64's addressing modes scale for free. Other rows, such as the pixels that a
+//! convolution reads, need a pointer and an offset for each, which is loaded from memory every
+//! time: this adds as many loads as there are rows, and tiles are bound by two loads and four
+//! operations in a cycle (Intel before Ice Lake). A product of 512 rows, columns and units takes
+//! 1.1 times as long this way (Cascade Lake, 27 November 2026). Without this scheme, the compiler
+//! keeps and advances a pointer for each row, and spills most of them to memory.
 
-/// Whether in each tile of so many rows neighbours are one distance apart.
+/// Whether the rows of each tile are equally spaced, for tiles of this height.
 #[inline(always)]
 pub(super) fn are_even(rows: &[isize], height: usize) -> bool {
     let is_even = |tile: &[isize]| {
@@ -19,7 +20,8 @@ pub(super) fn are_even(rows: &[isize], height: usize) -> bool {
     height <= 2 || rows.chunks_exact(height).all(is_even)
 }
 
-/// The same number, of which the compiler knows nothing any more, so that it derives no others from it before a loop.
+/// The same number, opaque to the compiler, so that it does not precompute values derived from it
+/// before a loop.
 #[inline(always)]
 pub(super) fn opaque(mut number: isize) -> isize {
     // SAFETY: there is no instruction, only a comment.

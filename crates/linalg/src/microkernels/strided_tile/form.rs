@@ -1,13 +1,15 @@
-//! The forms of a tile: each is a function of its own, so that compiled programs can have those alone that their
-//! products call.
+//! The forms of a tile. Each is a separate function, so that a compiled program contains only those
+//! that its products call.
 
-/// The forms of a tile, by what it [fetches](crate::microkernels::strided::Fetch); the last fetches nothing, and is turned.
+/// The forms of a tile, by what they [prefetch](crate::microkernels::strided::Fetch); the last one
+/// prefetches nothing, and is transposed.
 pub(crate) const NOTHING: u8 = 0;
 pub(crate) const AT_ONCE: u8 = 1;
 pub(crate) const LATER: u8 = 2;
 pub(crate) const TURNED: u8 = 3;
 
-/// What a tile is called for: code that a program with such a product has to have.
+/// The rows, vectors and form of a tile: a program with a product that calls it must contain its
+/// code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TileForm {
     pub(crate) rows: usize,
@@ -17,7 +19,7 @@ pub struct TileForm {
 
 #[cfg(feature = "std")]
 impl TileForm {
-    /// How the name of its function in `crates/rt` ends, after that of its numbers.
+    /// The ending of its function's name in `crates/rt`, after the name of its number type.
     pub fn name(&self) -> String {
         let form = match self.form {
             AT_ONCE => "AT_ONCE",

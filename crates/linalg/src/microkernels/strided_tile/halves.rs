@@ -1,8 +1,8 @@
-//! Vectors of 16-bit floats as tiles read and write them, in AVX-512.
+//! AVX-512 vectors of 16-bit floats as tiles load and store them.
 
 use crate::microkernels::vector512::{self, Vector as _};
 
-/// Some of 16 bf16 as f32.
+/// Loads the selected ones of 16 bf16 as f32.
 ///
 /// # Safety
 /// Those of the mask can be read; AVX-512 F, BW and VL.
@@ -12,7 +12,7 @@ pub(super) unsafe fn from_bf16(from: *const i16, mask: u16) -> core::arch::x86_6
     unsafe { vector512::Bf16::load(from, mask) }
 }
 
-/// Some of 16 f16 as f32.
+/// Loads the selected ones of 16 f16 as f32.
 ///
 /// # Safety
 /// Those of the mask can be read; AVX-512 F, BW and VL.
@@ -22,8 +22,8 @@ pub(super) unsafe fn from_f16(from: *const i16, mask: u16) -> core::arch::x86_64
     unsafe { vector512::F16::load(from, mask) }
 }
 
-/// Some of 16 sums of products of bf16 as the nearest bf16. The instruction takes subnormal
-/// numbers for zeros: `vdpbf16ps` gives none.
+/// Stores the selected ones of 16 sums of bf16 products, rounded to the nearest bf16. The
+/// instruction flushes subnormal numbers to zero, but `vdpbf16ps` yields none.
 ///
 /// # Safety
 /// Those of the mask can be written; AVX-512 F, BW, VL and BF16.

@@ -1,20 +1,20 @@
-//! Parts of reshaped memory as parts of the memory itself.
+//! Maps parts of reshaped memory to parts of the original memory.
 //!
 //! A reshape splits a dimension into several, or joins several. A part of the new shape that is a
-//! box of the old one is given as that box, so that accesses to it are checked as what they are.
+//! box of the old one is converted to that box, so that accesses to it are checked like any other.
 
 use super::Size;
 use crate::program::SliceEntry;
 use tegula_expr::{Cmp, Term};
 
-/// A box of memory in its own shape.
+/// A box of memory, in the memory's own shape.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// The first element along each dimension.
     pub(super) starts: Vec<Term>,
-    /// How many it has.
+    /// The number of elements along each dimension.
     pub(super) sizes: Vec<Size>,
-    /// What has to hold, not 0, for it to be a box: none crosses the end of a dimension.
+    /// Terms that must be nonzero for the part to be a box: no dimension's end is crossed.
     pub(super) conditions: Vec<Term>,
 }
 
@@ -30,7 +30,7 @@ impl Part {
         }
     }
 
-    /// States a condition; nothing if it never holds.
+    /// Adds a condition; returns `None` if it never holds.
     fn require(&mut self, condition: Term) -> Option<()> {
         match condition.as_constant() {
             Some(0) => return None,
@@ -47,8 +47,8 @@ impl Part {
     }
 }
 
-/// What a part of a shape `dims` takes of the memory that has `sizes` in its own shape. `entries`
-/// has one entry for each of `dims`. Nothing if the part is no box there.
+/// Converts a part of a shape `dims` to a part of the memory, whose own shape is `sizes`. `entries`
+/// has one entry for each of `dims`. `None` if the part is not a box there.
 pub(super) fn in_own_shape(sizes: &[i64], dims: &[i64], entries: &[SliceEntry]) -> Option<Part> {
     let mut made = Part::default();
     for (own, new) in groups(sizes, dims)? {
@@ -81,7 +81,8 @@ pub(super) fn in_own_shape(sizes: &[i64], dims: &[i64], entries: &[SliceEntry]) 
 
 type Range = std::ops::Range<usize>;
 
-/// Dimensions of both shapes that have the same elements, as few together as possible.
+/// Groups the dimensions of both shapes, such that each pair of groups has the same elements;
+/// groups are as small as possible.
 fn groups(sizes: &[i64], dims: &[i64]) -> Option<Vec<(Range, Range)>> {
     let known = |sizes: &[i64]| sizes.iter().all(|size| *size > 0);
     if !known(sizes) || !known(dims) {
@@ -103,7 +104,7 @@ fn groups(sizes: &[i64], dims: &[i64]) -> Option<Vec<(Range, Range)>> {
         }
         found.push((first..at, second..to));
     }
-    // Dimensions of size 1 that are left belong to the last ones.
+    // Remaining dimensions of size 1 join the last groups.
     let ones = |rest: &[i64]| rest.iter().all(|size| *size == 1);
     if !ones(&sizes[at..]) || !ones(&dims[to..]) {
         return None;
@@ -119,7 +120,7 @@ fn groups(sizes: &[i64], dims: &[i64]) -> Option<Vec<(Range, Range)>> {
     Some(found)
 }
 
-/// How many elements of a shape one step along each dimension is.
+/// The row-major strides of a shape.
 fn steps(dims: &[i64]) -> Vec<i64> {
     let mut steps = vec![1; dims.len()];
     for d in (1..dims.len()).rev() {
@@ -137,8 +138,8 @@ fn is_all(entry: &SliceEntry, whole: i64) -> bool {
     }
 }
 
-/// A part of the dimensions that one dimension was split into: single indices, then a range, then
-/// all of the others.
+/// Converts a part of the dimensions that one dimension was split into: single indices, then a
+/// range, then whole dimensions.
 fn split(size: i64, dims: &[i64], entries: &[SliceEntry]) -> Option<Part> {
     let mut made = Part::default();
     let mut pairs = entries.iter().zip(dims);
@@ -179,7 +180,7 @@ fn split(size: i64, dims: &[i64], entries: &[SliceEntry]) -> Option<Part> {
     Some(made)
 }
 
-/// A part of one dimension that several were joined to, or all of several.
+/// Converts a part of one dimension that several were joined to, or all of several.
 fn joined(sizes: &[i64], dims: &[i64], entries: &[SliceEntry]) -> Option<Part> {
     let pairs = || entries.iter().zip(dims);
     if pairs().all(|(entry, whole)| is_all(entry, *whole)) {
@@ -200,8 +201,8 @@ fn joined(sizes: &[i64], dims: &[i64], entries: &[SliceEntry]) -> Option<Part> {
     }
 }
 
-/// Elements that follow each other, of dimensions that were joined: whole rows of the first
-/// dimension, or a part of one row.
+/// Converts consecutive elements of joined dimensions: whole rows of the first dimension, or a part
+/// of one row.
 fn run(sizes: &[i64], start: &Term, size: &Size) -> Option<Part> {
     let mut made = Part::default();
     let (_, inner) = sizes.split_first()?;
@@ -241,7 +242,7 @@ fn run(sizes: &[i64], start: &Term, size: &Size) -> Option<Part> {
     Some(made)
 }
 
-/// A term divided by a number, if it is a sum of multiples of it.
+/// A term divided by a number, if it is a sum of multiples of that number.
 fn quotient(term: &Term, by: i64) -> Option<Term> {
     let (terms, constant) = term.as_linear()?;
     let divided = |number: i64| (number % by == 0).then(|| number / by);
@@ -294,7 +295,7 @@ mod tests {
         let entries = [element(3), element(5), whole.clone()];
         let found = made(&[64, 128], &[4, 16, 128], &entries);
         assert_eq!(found, Some(vec![(53, 0), (0, 128)]));
-        // Every second half is no box.
+        // Every other half is not a box.
         let entries = [whole.clone(), range(0, 8), whole];
         assert_eq!(made(&[64, 128], &[4, 16, 128], &entries), None);
     }
