@@ -1,16 +1,10 @@
 //! Selects the routines of `crates/rt` that a program calls, and describes each call.
 //!
-<<<<<<< HEAD
-//! A call is described in words that are terms over the program's open sizes: a product is one call
-//! at any sizes. A convolution is split into products as for a run, which needs its sizes: of one with
-//! [open sizes](open_convolution) the call does that.
-
-pub(super) mod open_convolution;
-=======
 //! A description is an array of words, which are terms over the program's open sizes, so that a
 //! product is one call at any sizes. A convolution with known sizes is split into products as in a
-//! run; one with [open sizes](super::open_convolution) is split by the routine that is called.
->>>>>>> hcpu
+//! run; one with [open sizes](open_convolution) is split by the routine that is called.
+
+pub(super) mod open_convolution;
 
 use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::header::is_taken;

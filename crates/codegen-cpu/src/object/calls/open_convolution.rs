@@ -14,14 +14,9 @@ use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
 use tegula_plan::{Plan, Step, ValueId, convolution_kernel};
 use tegula_rt::Kind;
 
-<<<<<<< HEAD:crates/codegen-cpu/src/object/calls/open_convolution.rs
-/// A function whose address a routine is given: its name, the types of its parameters, and what it gives.
-pub(in crate::object) type Function = (&'static str, &'static [Type], &'static [Type]);
-=======
 /// A function whose address is passed to a routine: its name, and the types of its parameters and
 /// results.
-pub(super) type Function = (&'static str, &'static [Type], &'static [Type]);
->>>>>>> hcpu:crates/codegen-cpu/src/object/open_convolution.rs
+pub(in crate::object) type Function = (&'static str, &'static [Type], &'static [Type]);
 
 /// The call of a convolution with open sizes.
 pub(in crate::object) struct OpenConvolution {
@@ -36,13 +31,8 @@ pub(in crate::object) struct OpenConvolution {
 }
 
 impl OpenConvolution {
-<<<<<<< HEAD:crates/codegen-cpu/src/object/calls/open_convolution.rs
-    /// What says how much scratch memory it takes.
-    pub(in crate::object) fn scratch(&self) -> Scratch<'_> {
-=======
     /// The routine that computes the scratch memory, with its arguments.
-    pub(super) fn scratch(&self) -> Scratch<'_> {
->>>>>>> hcpu:crates/codegen-cpu/src/object/open_convolution.rs
+    pub(in crate::object) fn scratch(&self) -> Scratch<'_> {
         let name = "tegula_rt_scratch_convolution";
         (name, &self.words, &self.functions)
     }
