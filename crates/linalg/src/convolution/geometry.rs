@@ -155,7 +155,7 @@ impl Progression {
 impl Spatial {
     /// Calls `visit` with phases that together contain every output once, until it returns `false`.
     /// If `are_wide`, adjacent phases are joined to as few as possible; otherwise all have width 1.
-    /// `None` if there are more than [`MAX_PHASES`].
+    /// `None` if there are more than `MAX_PHASES`.
     pub fn phases(&self, are_wide: bool, visit: &mut dyn FnMut(Phase) -> bool) -> Option<()> {
         let w = self.window;
         if w.base_dilation < 1 || w.stride < 1 || w.window_dilation < 1 || self.kernel.size < 0 {

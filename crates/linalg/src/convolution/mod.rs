@@ -4,7 +4,7 @@
 //!
 //! - An input whose windows reach outside of it is first copied with its [border](Border).
 //! - A base dilation gives one product for each phase; the phase's width is in the columns (see
-//!   [`geometry`]).
+//!   `geometry`).
 //! - Groups are the product's batch.
 //!
 //! The choice of products depends on the convolution's sizes. A compiler, and a compiled program
