@@ -45,23 +45,15 @@ impl Driver<'_, '_> {
                     self.copy(added, out)?;
                 }
                 let scratch = self.scratch.unwrap_or(self.arena);
-                let addresses = [self.address(lhs)?, self.address(rhs)?, self.address(out)?];
+                let addresses = self.three_addresses([lhs, rhs, out])?;
                 self.product(call, addresses, scratch)?;
             }
             (Calls::Convolution(convolved), &[input, kernel]) => {
-                let addresses = [
-                    self.address(input)?,
-                    self.address(kernel)?,
-                    self.address(out)?,
-                ];
+                let addresses = self.three_addresses([input, kernel, out])?;
                 self.convolution(convolved, addresses)?;
             }
             (Calls::OpenConvolution(call), &[input, kernel]) => {
-                let addresses = [
-                    self.address(input)?,
-                    self.address(kernel)?,
-                    self.address(out)?,
-                ];
+                let addresses = self.three_addresses([input, kernel, out])?;
                 self.open_convolution(call, addresses)?;
             }
             _ => return Err(bug("a call")),
@@ -111,6 +103,10 @@ impl Driver<'_, '_> {
     fn function_address(&mut self, id: FunctionId) -> Value {
         let function = self.function(id);
         self.builder.ins().func_addr(types::I64, function)
+    }
+
+    fn three_addresses(&mut self, [a, b, c]: [ValueId; 3]) -> Result<[Value; 3], Error> {
+        Ok([self.address(a)?, self.address(b)?, self.address(c)?])
     }
 
     /// The address of a table with the addresses of values.
