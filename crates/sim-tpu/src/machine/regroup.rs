@@ -56,9 +56,10 @@ pub(super) fn groups(source: &[i64], destination: &[i64]) -> Option<Groups> {
         &destination[middle.destination.clone()],
     );
     let is_known = |sizes: &[i64]| !sizes.contains(&AT_RUN_TIME);
-    let count = |sizes: &[i64]| sizes.iter().product::<i64>();
-    if is_known(from) && is_known(to) && count(from) != count(to) {
-        return None;
+    if is_known(from) && is_known(to) {
+        // Sizes whose product overflows are those of no memory.
+        let count = |sizes: &[i64]| sizes.iter().try_fold(1i64, |n, &size| n.checked_mul(size));
+        (count(from)? == count(to)?).then_some(())?;
     }
     let before = (0..front).map(|d| (d, d));
     let after = (0..back)
@@ -164,6 +165,8 @@ mod tests {
             Some(vec![(0..1, 0..1), (1..2, 1..3), (2..3, 3..4)])
         );
         assert_eq!(of(&[2, 12], &[2, 3, 5]), None);
+        let huge = 1 << 40;
+        assert_eq!(of(&[3, huge, huge], &[huge, huge]), None);
     }
 
     #[test]
