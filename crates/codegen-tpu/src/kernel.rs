@@ -281,8 +281,8 @@ impl Lowering<'_> {
             .iter()
             .map(|&buffer| self.bytes(&self.program.buffers[buffer].shape))
             .sum();
-        // A product that fits is not divided: the published times of such products are for whole
-        // operands.
+        // A matrix product whose operands fit into VMEM is not divided into blocks: the published
+        // times of such products are for undivided operands.
         let fits = needed <= self.scoped;
         let ops = module.entry_computation().instructions.iter();
         let is_product = ops.map(|&id| &module[id].op).any(is_product);

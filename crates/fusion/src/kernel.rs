@@ -375,7 +375,9 @@ impl Kernel {
     }
 }
 
-/// The ranges of index variables, for a kernel's list of variables.
+/// The ranges of index variables, for a kernel's list of variables. The range of a variable whose
+/// extent is symbolic follows from the ranges of the variables in the extent, which are defined
+/// before it, as the verifier of kernels checks.
 pub struct KernelRanges<'a>(pub &'a [IndexVar]);
 
 impl VarRanges for KernelRanges<'_> {

@@ -24,8 +24,8 @@ impl VarRanges for Ranges<'_> {
     }
 }
 
-/// Splits `term` into `coefficient * var + rest`, where neither part mentions the variable. The
-/// term may be a sum of products of such terms, as element offsets are if sizes are open.
+/// Splits `term` into `coefficient * var + rest`, where neither part mentions the variable. A
+/// factor of a product may itself be such a sum: element offsets have this form if sizes are open.
 pub(crate) fn split(term: &Term, var: Var) -> Option<(Term, Term)> {
     if !term.mentions(var) {
         return Some((Term::constant(0), term.clone()));

@@ -1,13 +1,13 @@
 //! Run invariants: results that depend only on constants and frozen parameters are computed by the
 //! first run and kept.
 //!
-//! A step whose operands are all *fixed* (constants, frozen parameters, results of such steps)
-//! gives the same in every run, wherever in the program it is: steps of a plan have no effects
-//! besides their results, except for those that [`is_pure`] excludes. Its results get memory of
-//! their own, which is never overwritten, so values that share their place in the plan, or steps
-//! that work in place, do not affect them. A kept value is written by one step only and is not a
-//! result of the program, so values that a run derives from it at the same address of the plan are
-//! copies.
+//! A value is *fixed* if it is a constant, a frozen parameter, or the result of a step whose
+//! operands are all fixed. Such a step gives the same results in every run, wherever in the program
+//! it is: steps of a plan have no side effects, except for those that [`is_pure`] excludes. Its
+//! results get memory of their own, which is never overwritten, so values that share their place in
+//! the plan, or steps that work in place, do not affect them. A kept value is written by one step
+//! only and is not a result of the program, so values that a run derives from it at the same
+//! address of the plan are copies.
 //!
 //! A product that would pack a fixed operand in each run keeps the packed form instead. Values that
 //! only such steps read are not kept after the first run.

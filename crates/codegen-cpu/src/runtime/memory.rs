@@ -35,7 +35,8 @@ impl Memory<'_> {
             Area::Kept(i) => self.kept[i],
             Area::Exchanged(i) => self.exchanged[i].get(),
         };
-        // SAFETY: the offset lies inside the area; see the module's documentation.
+        // SAFETY: the plan's verifier checks that values lie inside their areas; see the head of
+        // `executable`.
         unsafe { base.add(location.offset) }
     }
 

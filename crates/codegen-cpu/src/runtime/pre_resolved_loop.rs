@@ -42,7 +42,8 @@ pub(crate) struct Turn {
 /// The maximum number of steps: with more, looking up addresses is a small part of an iteration.
 const MAX_STEPS: usize = 64;
 
-/// Whether actions can be the steps of such an iteration.
+/// Whether a [`Turn`] can execute a loop's condition and body: they are few actions, all kernels of
+/// one part or copies.
 pub(crate) fn are_steps(condition: &[Action], body: &[Action]) -> bool {
     condition.len() + body.len() <= MAX_STEPS
         && condition.iter().chain(body).all(|action| match action {

@@ -109,7 +109,7 @@ impl Run<'_> {
                 let kept = kept.map_or(std::ptr::null(), |kept| {
                     self.memory.address(kept).cast_const()
                 });
-                // SAFETY: see the module's documentation; a call's results overlap none of its
+                // SAFETY: see the head of `executable`; a call's results overlap none of its
                 // operands, and values are aligned to 64 bytes.
                 unsafe {
                     let (scratch, pool) = (self.scratch, self.pool);
@@ -206,7 +206,7 @@ impl Run<'_> {
     fn strips(&self, strips: &Strips) {
         let pools = (self.pool, self.serial);
         let timed = self.profile.is_some();
-        // SAFETY: see the module's documentation; the plan's verifier has checked that strips may
+        // SAFETY: see the head of `executable`; the plan's verifier has checked that strips may
         // be executed in any order.
         let times = unsafe { strips.run(&self.memory, self.scratch, pools, timed) };
         if let Some(profile) = self.profile {
@@ -240,7 +240,7 @@ impl Run<'_> {
         let table = nest.table.iter().map(|&place| self.memory.address(place));
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
         let function = self.loops[nest.function];
-        // SAFETY: see the module's documentation; it does what the loop's actions do.
+        // SAFETY: see the head of `executable`; it does what the loop's actions do.
         unsafe { function(table.as_ptr(), self.memory.stop_flag() as i64, 1) };
     }
 
@@ -262,7 +262,7 @@ impl Run<'_> {
             odd
         });
         let odd = odd.as_ref().unwrap_or(&even);
-        // SAFETY: see the module's documentation; memories are exchanged after every iteration.
+        // SAFETY: see the head of `executable`; memories are exchanged after every iteration.
         unsafe {
             while even.goes_on() {
                 even.body();
@@ -322,7 +322,7 @@ impl Run<'_> {
         let addresses = Addresses(addresses.as_ptr());
         let run = |begin: i64, end: i64| {
             parts_of(pieces, [begin, end], |function, [begin, end]| {
-                // SAFETY: see the module's documentation; the points of a kernel are independent.
+                // SAFETY: see the head of `executable`; the points of a kernel are independent.
                 unsafe { function(addresses.get(), begin, end) };
             });
         };

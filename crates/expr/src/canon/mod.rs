@@ -1,9 +1,9 @@
 //! The canonical form of terms.
 //!
-//! Internally, a term is a linear combination of atoms ([`linear`]): variables, quotients of such
-//! combinations by constants, and terms without a better form (products of variables, minima,
-//! comparisons, quotients by variables). Remainders by constants appear only when a form is
-//! converted back to a term ([`spell`]). Quotients are reduced by the rules of [`division`], whose
+//! Internally, a term is a linear combination of atoms ([`linear`]). An atom is a variable, a
+//! linear combination divided by a constant (rounded down), or a term that has no simpler form: a
+//! product of variables, a minimum, a comparison, a quotient by a variable. Remainders by constants
+//! appear only when the combination is converted back to a term ([`spell`]). Quotients are reduced by the rules of [`division`], whose
 //! side conditions are checked with [`bounds`].
 //!
 //! The canonical form refines the term: where the term has a value for variables in their ranges,

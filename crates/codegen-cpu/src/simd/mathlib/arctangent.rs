@@ -1,8 +1,9 @@
 //! `atan2`.
 //!
-//! The angle whose tangent is the smaller magnitude over the larger one lies in [0, pi/4], where a
-//! polynomial approximates it. If the magnitudes were exchanged or `x` is negative, it is
-//! subtracted from a multiple of pi/2, whose low part is added separately.
+//! The quotient of the smaller magnitude and the larger one is the tangent of an angle in
+//! [0, pi/4], and a polynomial in the quotient approximates that angle. If the magnitudes were
+//! exchanged or `x` is negative, the angle is subtracted from a multiple of pi/2, whose low part is
+//! added separately.
 
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;
