@@ -236,6 +236,27 @@ pub enum ExchangeError {
         /// The library's error message.
         reason: String,
     },
+    /// The process of a member is lost, or has ended.
+    #[error("`{name}` waits for process {process}, which is lost: {reason}")]
+    Lost {
+        /// The instruction.
+        name: String,
+        /// The process.
+        process: usize,
+        /// What happened to its connection.
+        reason: String,
+    },
+    /// The process of a member runs another program on these devices.
+    #[error(
+        "`{name}` waits for process {process}, which runs another program: all processes must run \
+         the same programs in the same order"
+    )]
+    OtherProgram {
+        /// The instruction.
+        name: String,
+        /// The process.
+        process: usize,
+    },
     /// The caller is not a member of the exchange.
     #[error("device {device} is no member of the exchange `{name}`")]
     NoMember {

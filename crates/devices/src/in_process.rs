@@ -1,4 +1,4 @@
-//! Devices as threads of this process, which [`workers`](crate::workers) keeps for later runs.
+//! Devices as threads of this process that share arrays.
 //!
 //! Each exchange is a round: a member deposits its arrays and waits until all members have done so.
 //! Arrays are shared, not copied. Rounds are identified by the instruction, the members, and the
@@ -6,10 +6,9 @@
 //! never mix up iterations of a loop.
 
 use crate::communicator::{Combine, Communicator, Exchange, ExchangeError};
+use crate::run::{self, RunError};
 use crate::topology::Topology;
-use crate::workers::{self, Task};
 use rustc_hash::FxHashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::Literal;
@@ -50,6 +49,16 @@ impl Job {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl run::Job for Job {
+    fn communicator(self: Arc<Self>, device: usize) -> Arc<dyn Communicator> {
+        Arc::new(Member {
+            job: self,
+            device,
+            visits: Mutex::default(),
+        })
+    }
 
     fn end(&self, device: usize, ok: bool) {
         let mut state = self.lock();
@@ -61,98 +70,9 @@ impl Job {
         }
         self.changed.notify_all();
     }
-}
 
-impl Job {
-    /// Runs a device's part of a run on this thread.
-    fn run_device<T, E>(
-        self: &Arc<Self>,
-        device: usize,
-        program: &(impl Fn(Arc<dyn Communicator>) -> Result<T, E> + Sync),
-    ) -> Result<T, RunError<E>> {
-        let member = Member {
-            job: Arc::clone(self),
-            device,
-            visits: Mutex::default(),
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let mut running = Running {
-                job: self,
-                device,
-                ok: false,
-            };
-            let result = program(Arc::new(member));
-            running.ok = result.is_ok();
-            result
-        }));
-        let result = result.map_err(|_| RunError::Panicked { device })?;
-        result.map_err(|error| RunError::Device { device, error })
-    }
-}
-
-/// The number of a run's tasks that are not finished.
-#[derive(Default)]
-struct Done {
-    left: Mutex<usize>,
-    changed: Condvar,
-}
-
-impl Done {
-    fn left(&self) -> MutexGuard<'_, usize> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a task that is about to start.
-    fn begin(&self) {
-        *self.left() += 1;
-    }
-
-    /// Counts a finished task.
-    fn finish(&self) {
-        let mut left = self.left();
-        *left -= 1;
-        if *left == 0 {
-            // The notification is under the lock, because the waiting thread drops this object as
-            // soon as it gets the lock.
-            self.changed.notify_all();
-        }
-    }
-
-    /// Returns a guard that counts the task as finished when it is dropped.
-    fn enter(&self) -> impl Drop + '_ {
-        struct Leave<'a>(&'a Done);
-        impl Drop for Leave<'_> {
-            fn drop(&mut self) {
-                self.0.finish();
-            }
-        }
-        Leave(self)
-    }
-}
-
-/// Waits for all tasks when it is dropped.
-struct WaitFor<'a>(&'a Done);
-
-impl Drop for WaitFor<'_> {
-    fn drop(&mut self) {
-        let mut left = self.0.left();
-        while *left > 0 {
-            let waited = self.0.changed.wait(left);
-            left = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// When it is dropped, also during a panic, tells the others that a device's run has ended.
-struct Running<'a> {
-    job: &'a Job,
-    device: usize,
-    ok: bool,
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.job.end(self.device, self.ok);
+    fn failed(&self) -> Option<usize> {
+        self.lock().failed
     }
 }
 
@@ -307,33 +227,6 @@ fn missing(state: &State, key: &(Site, u64), members: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// The reason why a run on several devices failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum RunError<E> {
-    /// The error of the device that failed first.
-    #[error("device {device}: {error}")]
-    Device {
-        /// The device.
-        device: usize,
-        /// The error of this device.
-        error: E,
-    },
-    /// A device's thread panicked, which is a bug.
-    #[error("device {device} panicked")]
-    Panicked {
-        /// The device.
-        device: usize,
-    },
-    /// A thread could not be started.
-    #[error("no thread for device {device}: {reason}")]
-    NoThread {
-        /// The device.
-        device: usize,
-        /// The operating system's error message.
-        reason: String,
-    },
-}
-
 /// Runs a program on all devices of a topology, each on its own thread. Returns their results, by
 /// number.
 ///
@@ -344,71 +237,17 @@ pub fn run<T: Send, E: Send>(
     timeout: Duration,
     program: impl Fn(Arc<dyn Communicator>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, RunError<E>> {
-    let devices = topology.devices();
+    let devices: Vec<usize> = (0..topology.devices()).collect();
     let job = Arc::new(Job {
         topology,
         timeout,
         state: Mutex::new(State {
-            ended: vec![false; devices],
+            ended: vec![false; devices.len()],
             ..State::default()
         }),
         changed: Condvar::new(),
     });
-    /// The place for a device's result.
-    type Slot<T, E> = Mutex<Option<Result<T, RunError<E>>>>;
-    let slots = (0..devices).map(|_| Mutex::new(None));
-    let results: Vec<Slot<T, E>> = slots.collect();
-    {
-        let done = Done::default();
-        // Waits for every task that was started, also if this thread panics.
-        let _waits = WaitFor(&done);
-        for device in 0..devices {
-            let (job, program, results, done) = (&job, &program, &results, &done);
-            let task: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
-                let _ends = done.enter();
-                let result = job.run_device(device, program);
-                *results[device]
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
-            });
-            // SAFETY: the task is finished, or was never started, before the end of what it
-            // borrows, because `_waits` waits for all tasks that were started.
-            let task: Task = unsafe { std::mem::transmute(task) };
-            done.begin();
-            if let Err(error) = workers::start(task) {
-                done.finish();
-                job.end(device, false);
-                let reason = error.to_string();
-                let result = Err(RunError::NoThread { device, reason });
-                *results[device]
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
-            }
-        }
-    }
-    let results = results.into_iter().enumerate().map(|(device, result)| {
-        let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
-        result.unwrap_or(Err(RunError::Panicked { device }))
-    });
-    let failed = job.lock().failed;
-    let (mut given, mut errors) = (Vec::with_capacity(devices), Vec::new());
-    for (device, result) in results.enumerate() {
-        match result {
-            Ok(value) => given.push(value),
-            Err(error) => errors.push((device, error)),
-        }
-    }
-    // The other errors are consequences of the first.
-    let first = errors
-        .iter()
-        .position(|(device, _)| Some(*device) == failed);
-    match first
-        .map(|first| errors.swap_remove(first))
-        .or_else(|| errors.pop())
-    {
-        Some((_, error)) => Err(error),
-        None => Ok(given),
-    }
+    run::run(&job, &devices, program)
 }
 
 #[cfg(test)]

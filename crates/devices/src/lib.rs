@@ -3,7 +3,8 @@
 //! A program runs on `replicas x partitions` devices ([`Topology`]). A [`Group`] lists the devices
 //! that take part together in a collective operation. Devices exchange arrays through a
 //! [`Communicator`]. [`run`] runs N devices on N threads of this process; `mpi` (a feature, Unix)
-//! runs each device in its own process. A transport between GPUs, such as NCCL's, would implement
+//! runs each device in its own process; `network` (a feature) runs the devices of several processes
+//! that are connected by TCP. A transport between GPUs, such as NCCL's, would implement
 //! [`Communicator`] as well: [`Outgoing`] says which arrays are sent to which device.
 //! [`HostQueues`] are the host's side of `infeed`, `outfeed`, `send` and `recv`.
 //!
@@ -31,7 +32,7 @@
 //!   of a group are in the operation's order, and arrays are combined in this order.
 //! - No device waits forever: an exchange ends when all members have joined it, when another device
 //!   fails or ends without joining it, or after the time-out. The error names the missing devices.
-//! - The only unsafe code is one extension of a lifetime, in `in_process`, and the calls of MPI's
+//! - The only unsafe code is one extension of a lifetime, in `run`, and the calls of MPI's
 //!   functions.
 //! - This crate does not interpret collectives; the evaluator computes with the arrays.
 
@@ -41,7 +42,12 @@ mod host;
 mod in_process;
 #[cfg(all(feature = "mpi", unix))]
 pub mod mpi;
+#[cfg(feature = "network")]
+pub mod network;
+mod run;
 mod topology;
+#[cfg(any(feature = "network", all(feature = "mpi", unix)))]
+mod wire;
 mod workers;
 
 pub use communicator::{
@@ -50,5 +56,6 @@ pub use communicator::{
 };
 pub use group::{Group, GroupError};
 pub use host::HostQueues;
-pub use in_process::{RunError, run};
+pub use in_process::run;
+pub use run::RunError;
 pub use topology::Topology;

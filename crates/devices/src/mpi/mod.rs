@@ -23,9 +23,9 @@ mod library;
 
 use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending};
 use crate::topology::Topology;
+use crate::wire::{self, Visits, bytes_of, hash_of, shapes_of};
 use engine::{Command, Engine, Key, Outcome};
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::{Hash, Hasher};
+use rustc_hash::FxHashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -45,9 +45,8 @@ pub struct Job {
     patience: Patience,
     commands: Sender<Command>,
     known: Mutex<Known>,
-    /// The number of this rank's exchanges so far at an instruction with these members, in all
-    /// programs of the job.
-    visits: Mutex<FxHashMap<(usize, u64), u64>>,
+    /// This rank's exchanges so far, in all programs of the job.
+    visits: Visits,
 }
 
 /// The time that a rank waits for others.
@@ -115,7 +114,7 @@ impl Job {
             patience,
             commands,
             known: Mutex::default(),
-            visits: Mutex::default(),
+            visits: Visits::default(),
         })
     }
 
@@ -257,12 +256,6 @@ pub fn leave(code: i32) -> ! {
     std::process::exit(code)
 }
 
-fn hash_of(members: &[usize]) -> u64 {
-    let mut hasher = FxHasher::default();
-    members.hash(&mut hasher);
-    hasher.finish()
-}
-
 /// The communicator of this process.
 struct Rank {
     job: Arc<Job>,
@@ -272,15 +265,6 @@ struct Rank {
 }
 
 impl Rank {
-    fn visit(&self, exchange: Exchange<'_>) -> u64 {
-        let visits = self.job.visits.lock();
-        let mut visits = visits.unwrap_or_else(PoisonError::into_inner);
-        let site = (exchange.site, hash_of(exchange.members));
-        let count = visits.entry(site).or_default();
-        *count += 1;
-        *count - 1
-    }
-
     fn number(&self, exchange: Exchange<'_>) -> Result<usize, ExchangeError> {
         let number = self.numbers.get(exchange.members).copied();
         number.ok_or_else(|| ExchangeError::Transport {
@@ -300,7 +284,9 @@ impl Rank {
                 name: exchange.name.to_owned(),
             });
         }
-        Ok(self.job.begun(exchange, self.visit(exchange), job))
+        Ok(self
+            .job
+            .begun(exchange, self.job.visits.count(exchange), job))
     }
 }
 
@@ -373,84 +359,8 @@ impl Communicator for Rank {
         arrays: Vec<Literal>,
         combine: &mut Combine<'_>,
     ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
-        let count = exchange.members.len().max(1);
-        let wrong = |reason: String| ExchangeError::Transport {
-            name: exchange.name.to_owned(),
-            reason,
-        };
-        // Each member combines one piece of every array; the last pieces are padded.
-        let mut parts: Vec<Vec<Literal>> = vec![Vec::new(); count];
-        for array in &arrays {
-            for (piece, part) in pieces(array, count)
-                .map_err(wrong)?
-                .into_iter()
-                .zip(&mut parts)
-            {
-                part.push(piece);
-            }
-        }
-        let received = self.begin(exchange, Outgoing::Parts(parts))?.wait()?;
-        let combined = combine(&received);
-        // A member that fails tells all others.
-        let mut own: Vec<Literal> = vec![Literal::from_value(i32::from(combined.is_some()))];
-        match &combined {
-            Some(combined) => own.extend(combined.iter().cloned()),
-            None => own.extend(received.first().into_iter().flat_map(|own| own.to_vec())),
-        }
-        let all = self.begin(exchange, Outgoing::ToAll(own))?.wait()?;
-        let failed = |own: &Arc<[Literal]>| {
-            own.first()
-                .and_then(Literal::as_i32s)
-                .and_then(|flag| flag.first().copied())
-                != Some(1)
-        };
-        if all.iter().any(failed) {
-            return Ok(None);
-        }
-        let whole = arrays.iter().enumerate().map(|(number, array)| {
-            let bytes: Vec<u8> = all
-                .iter()
-                .filter_map(|own| own.get(number + 1))
-                .flat_map(Literal::bytes)
-                .copied()
-                .take(array.bytes().len())
-                .collect();
-            Literal::from_bytes(array.shape(), &bytes).map_err(|error| wrong(error.to_string()))
-        });
-        Ok(Some(whole.collect::<Result<Vec<_>, _>>()?.into()))
+        wire::exchange_pieces(self, exchange, &arrays, combine)
     }
-}
-
-/// Splits an array into one-dimensional pieces of the same length; the last ones are padded with
-/// zeros.
-fn pieces(array: &Literal, count: usize) -> Result<Vec<Literal>, String> {
-    let ty = array.element_type();
-    let length = array.len().div_ceil(count);
-    let width = ty.storage_bytes();
-    let shape = ArrayShape::new(ty, &[length as i64]);
-    let bytes = array.bytes();
-    (0..count)
-        .map(|piece| {
-            let start = (piece * length * width).min(bytes.len());
-            let end = (start + length * width).min(bytes.len());
-            let mut own = bytes.get(start..end).unwrap_or_default().to_vec();
-            own.resize(length * width, 0);
-            Literal::from_bytes(&shape, &own).map_err(|error| error.to_string())
-        })
-        .collect()
-}
-
-fn bytes_of(arrays: &[Literal]) -> Vec<u8> {
-    let length = arrays.iter().map(|array| array.bytes().len()).sum();
-    let mut bytes = Vec::with_capacity(length);
-    arrays
-        .iter()
-        .for_each(|array| bytes.extend_from_slice(array.bytes()));
-    bytes
-}
-
-fn shapes_of(arrays: &[Literal]) -> Vec<ArrayShape> {
-    arrays.iter().map(|array| array.shape().clone()).collect()
 }
 
 /// An operation in progress.
@@ -499,23 +409,8 @@ impl Pending for Arrays {
         let name = self.begun.name.clone();
         let shapes = self.shapes;
         let all = self.begun.bytes()?;
-        let arrays = all.iter().map(|bytes| {
-            let mut rest = bytes.as_slice();
-            let own = shapes.iter().map(|shape| {
-                let length = shape
-                    .byte_size()
-                    .and_then(|length| usize::try_from(length).ok());
-                let length = length.unwrap_or(0).min(rest.len());
-                let (own, others) = rest.split_at(length);
-                rest = others;
-                Literal::from_bytes(shape, own)
-            });
-            own.collect::<Result<Vec<_>, _>>().map(Arc::from)
-        });
-        let arrays: Result<Vec<_>, _> = arrays.collect();
-        arrays.map_err(|error| ExchangeError::Transport {
-            name,
-            reason: error.to_string(),
-        })
+        all.iter()
+            .map(|bytes| wire::arrays_of(bytes, &shapes, &name))
+            .collect()
     }
 }
