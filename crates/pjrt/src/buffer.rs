@@ -289,7 +289,7 @@ entries! {
     }
     fn PJRT_Buffer_CopyToMemory(args: PJRT_Buffer_CopyToMemory_Args) {
         // SAFETY: the API requires a valid buffer and a memory.
-        let (buffer, memory) = unsafe { (buffer(args.buffer)?, Memory::of(args.dst_memory)?) };
+        let (buffer, memory) = unsafe { (buffer(args.buffer)?, Memory::own(args.dst_memory)?) };
         args.dst_buffer = buffer.copied_to(memory)?.into_handle();
     }
     fn PJRT_Buffer_Bitcast(args: PJRT_Buffer_Bitcast_Args) {

@@ -3,12 +3,14 @@
 use crate::c_api::*;
 use crate::device::{self, Device, Memory, PLATFORM};
 use crate::dispatch::Dispatch;
-use crate::entry::{Object, entries, unimplemented};
+use crate::entry::{Object, entries};
 use crate::error::Error;
 use crate::named::{self, Value};
 use crate::pointers::slice;
+use crate::processes::{Asked, Store};
 use std::num::NonZero;
 use std::sync::{Arc, LazyLock};
+use tegula::network::Network;
 
 /// The maximum number of devices of a client.
 const MAX_DEVICES: i64 = 1024;
@@ -22,10 +24,15 @@ pub(crate) static VERSION: LazyLock<String> =
 /// A client of a front end.
 #[allow(clippy::vec_box, reason = "handles lead to devices and memories")]
 pub(crate) struct Client {
+    /// The devices of all processes, by process; their ids are their places.
     devices: Vec<Box<Device>>,
     _memories: Vec<Box<Memory>>,
     device_handles: Vec<*mut PJRT_Device>,
-    memory_handles: Vec<*mut PJRT_Memory>,
+    /// The devices of this process, and their memories.
+    own_devices: Vec<*mut PJRT_Device>,
+    own_memories: Vec<*mut PJRT_Memory>,
+    /// The connections to other processes.
+    pub(crate) network: Option<Arc<Network>>,
     /// The number of threads of a run.
     pub(crate) threads: usize,
     /// The dispatcher of asynchronous runs; [`None`] if each call waits for its run.
@@ -50,24 +57,36 @@ impl Drop for Client {
     }
 }
 
-impl Client {
+/// What a front end asks of a client.
+struct Options {
+    /// The number of devices of this process.
+    devices: i32,
+    threads: usize,
+    is_asynchronous: bool,
+    processes: Asked,
+}
+
+impl Options {
     fn new(options: Vec<(String, Value)>) -> Result<Self, Error> {
-        let mut count = 1;
+        let mut devices = 1;
         let mut threads = None;
         let mut is_asynchronous = true;
+        let mut processes = Asked::default();
         for (name, value) in options {
             match (name.as_str(), value) {
-                ("num_devices" | "cpu_device_count", Value::Integer(devices)) => {
-                    count = bounded(&name, devices, MAX_DEVICES)?;
+                ("num_devices" | "cpu_device_count", Value::Integer(count)) => {
+                    devices = bounded(&name, count, MAX_DEVICES)?;
                 }
                 ("threads", Value::Integer(asked)) => {
                     threads = Some(bounded(&name, asked, MAX_THREADS)?);
                 }
                 ("asynchronous", Value::Bool(asked)) => is_asynchronous = asked,
-                ("num_nodes", Value::Integer(nodes)) if nodes > 1 => {
-                    return Err(unimplemented("a client of several processes"));
-                }
-                ("num_nodes" | "node_id", Value::Integer(_)) => {}
+                ("num_nodes", Value::Integer(nodes)) => processes.processes = nodes,
+                ("node_id", Value::Integer(node)) => processes.process = node,
+                ("address", Value::Text(address)) => processes.address = Some(address),
+                ("coordinator", Value::Text(address)) => processes.coordinator = Some(address),
+                // Parts of a job, which are not told apart.
+                ("partition_index", Value::Integer(_)) => {}
                 _ => {
                     let message = format!("there is no option {name} with values of this type");
                     return Err(Error::invalid(message));
@@ -78,19 +97,63 @@ impl Client {
             Some(threads) => threads as usize,
             None => default_threads()?,
         };
-        let (devices, memories) = device::make(count);
         Ok(Self {
-            device_handles: devices.iter().map(|device| device.handle()).collect(),
-            memory_handles: memories.iter().map(|memory| memory.handle()).collect(),
             devices,
-            _memories: memories,
             threads,
-            dispatch: is_asynchronous.then(|| Arc::new(Dispatch::new())),
+            is_asynchronous,
+            processes,
         })
     }
+}
 
-    pub(crate) fn devices(&self) -> &[*mut PJRT_Device] {
-        &self.device_handles
+impl Client {
+    /// A client that computes, connected to those of other processes.
+    fn connected(options: &Options, store: &Store) -> Result<Self, Error> {
+        let network = options.processes.connect(options.devices, store)?;
+        Ok(Self::new(options, network))
+    }
+
+    fn new(options: &Options, network: Option<Network>) -> Self {
+        let process = network.as_ref().map_or(0, Network::process);
+        let own = [usize::try_from(options.devices).unwrap_or(1)];
+        let counts = network.as_ref().map_or(&own[..], Network::devices);
+        let (devices, memories) = device::make(counts, process);
+        let own_devices = devices.iter().filter(|device| device.process == process);
+        let own_devices: Vec<_> = own_devices.map(|device| device.handle()).collect();
+        let own_memories = memories
+            .iter()
+            .filter(|memory| own_devices.contains(&memory.device()));
+        Self {
+            device_handles: devices.iter().map(|device| device.handle()).collect(),
+            own_memories: own_memories.map(|memory| memory.handle()).collect(),
+            own_devices,
+            devices,
+            _memories: memories,
+            network: network.map(Arc::new),
+            threads: options.threads,
+            dispatch: options.is_asynchronous.then(|| Arc::new(Dispatch::new())),
+        }
+    }
+
+    /// The number of this process.
+    pub(crate) fn process(&self) -> usize {
+        self.network.as_ref().map_or(0, |network| network.process())
+    }
+
+    /// The devices of an execution on `count` devices that names none: those of this process if
+    /// there are enough, or else the first of all.
+    pub(crate) fn default_devices(&self, count: usize) -> &[*mut PJRT_Device] {
+        match count <= self.own_devices.len() {
+            true => &self.own_devices[..count],
+            false => &self.device_handles[..count.min(self.device_handles.len())],
+        }
+    }
+
+    /// The first device of this process.
+    pub(crate) fn first_device(&self) -> Result<&Device, Error> {
+        let first = self.own_devices.first().copied();
+        // SAFETY: its devices live as long as the client.
+        unsafe { Device::of(first.unwrap_or(std::ptr::null_mut())) }
     }
 
     /// The device with this id.
@@ -133,7 +196,8 @@ entries! {
     fn PJRT_Client_Create(args: PJRT_Client_Create_Args up to client) {
         // SAFETY: the API requires that the stated number of options is valid.
         let options = unsafe { named::read(args.create_options, args.num_options) }?;
-        args.client = Client::new(options)?.into_handle();
+        let options = Options::new(options)?;
+        args.client = Client::connected(&options, &Store::of(args))?.into_handle();
     }
     fn PJRT_Client_Destroy(args: PJRT_Client_Destroy_Args) {
         // SAFETY: the API requires that the caller owns the client and does not use it again.
@@ -144,7 +208,9 @@ entries! {
         args.platform_name_size = PLATFORM.len();
     }
     fn PJRT_Client_ProcessIndex(args: PJRT_Client_ProcessIndex_Args) {
-        args.process_index = 0;
+        // SAFETY: the API requires a valid client.
+        let process = unsafe { Client::of(args.client) }?.process();
+        args.process_index = i32::try_from(process).unwrap_or(i32::MAX);
     }
     fn PJRT_Client_PlatformVersion(args: PJRT_Client_PlatformVersion_Args) {
         args.platform_version = VERSION.as_ptr().cast();
@@ -159,8 +225,8 @@ entries! {
     fn PJRT_Client_AddressableDevices(args: PJRT_Client_AddressableDevices_Args) {
         // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
-        args.addressable_devices = client.device_handles.as_ptr();
-        args.num_addressable_devices = client.device_handles.len();
+        args.addressable_devices = client.own_devices.as_ptr();
+        args.num_addressable_devices = client.own_devices.len();
     }
     fn PJRT_Client_LookupDevice(args: PJRT_Client_LookupDevice_Args) {
         // SAFETY: the API requires a valid client.
@@ -169,13 +235,18 @@ entries! {
     fn PJRT_Client_LookupAddressableDevice(args: PJRT_Client_LookupAddressableDevice_Args) {
         // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
-        args.addressable_device = client.device(args.local_hardware_id.into())?.handle();
+        let place = usize::try_from(args.local_hardware_id).ok();
+        let device = place.and_then(|place| client.own_devices.get(place));
+        args.addressable_device = *device.ok_or_else(|| {
+            let (id, count) = (args.local_hardware_id, client.own_devices.len());
+            Error::invalid(format!("there is no device {id} among this process's {count}"))
+        })?;
     }
     fn PJRT_Client_AddressableMemories(args: PJRT_Client_AddressableMemories_Args) {
         // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
-        args.addressable_memories = client.memory_handles.as_ptr();
-        args.num_addressable_memories = client.memory_handles.len();
+        args.addressable_memories = client.own_memories.as_ptr();
+        args.num_addressable_memories = client.own_memories.len();
     }
     fn PJRT_Client_UpdateGlobalProcessInfo(args: PJRT_Client_UpdateGlobalProcessInfo_Args) {
         let _ = args;
@@ -194,9 +265,10 @@ entries! {
                 args.default_assignment_size
             )));
         }
-        for (place, device) in client.devices.iter().take(count).enumerate() {
-            // SAFETY: there is room for the stated number of numbers.
-            unsafe { args.default_assignment.add(place).write(device.id) };
+        for (place, &device) in client.default_devices(count).iter().enumerate() {
+            // SAFETY: there is room for the stated number of numbers, and the devices are the
+            // client's.
+            unsafe { args.default_assignment.add(place).write(Device::of(device)?.id) };
         }
     }
     /// Host memory needs no registration for transfers.
@@ -214,7 +286,7 @@ entries! {
     fn PJRT_TopologyDescription_Create(args: PJRT_TopologyDescription_Create_Args) {
         // SAFETY: the API requires that the stated number of options is valid.
         let options = unsafe { named::read(args.create_options, args.num_options) }?;
-        args.topology = Client::new(options)?.into_handle().cast();
+        args.topology = Client::new(&Options::new(options)?, None).into_handle().cast();
     }
     fn PJRT_TopologyDescription_Destroy(args: PJRT_TopologyDescription_Destroy_Args) {
         // SAFETY: the API requires that only results of `Create` are destroyed, each once.
@@ -266,7 +338,7 @@ entries! {
         let devices = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
         let devices = devices.ok_or_else(|| Error::invalid("this is no topology of ours"))?;
         let options = vec![("num_devices".to_owned(), Value::Integer(devices))];
-        args.topology = Client::new(options)?.into_handle().cast();
+        args.topology = Client::new(&Options::new(options)?, None).into_handle().cast();
     }
 }
 

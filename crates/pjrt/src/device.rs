@@ -1,5 +1,5 @@
-//! Devices and their memories. All of them are this machine's CPU and its memory: several devices
-//! are what several of them would be, for programs that are written for many.
+//! Devices and their memories. Those of a process are its machine's CPU and its memory: several
+//! devices are what several of them would be, for programs that are written for many.
 
 use crate::c_api::*;
 use crate::entry::{Object, entries};
@@ -15,6 +15,12 @@ pub(crate) const PLATFORM: &str = "cpu";
 /// A device, which is also its own description.
 pub(crate) struct Device {
     pub(crate) id: i32,
+    /// The process that the device belongs to.
+    pub(crate) process: usize,
+    /// Its number in its process.
+    local: i32,
+    /// Whether it belongs to this process.
+    is_own: bool,
     debug: String,
     text: String,
     /// Its memories, the default one first.
@@ -45,9 +51,12 @@ impl Description {
 
 impl Device {
     /// A device whose memories are added later.
-    pub(crate) fn new(id: i32) -> Self {
+    fn new(id: i32, process: usize, local: i32, is_own: bool) -> Self {
         Self {
             id,
+            process,
+            local,
+            is_own,
             debug: format!("{PLATFORM}:{id}"),
             text: format!("CpuDevice(id={id})"),
             memories: Vec::new(),
@@ -58,11 +67,24 @@ impl Device {
         (&raw const *self).cast_mut().cast()
     }
 
-    /// The memory in which arrays are placed by default.
+    /// The memory of a device of this process in which arrays are placed by default.
     pub(crate) fn default_memory(&self) -> Result<&Memory, Error> {
+        self.check_own()?;
         let memory = self.memories.first().copied();
         // SAFETY: its memories live as long as the device.
         unsafe { Memory::of(memory.unwrap_or(ptr::null_mut())) }
+    }
+
+    /// # Errors
+    /// The device belongs to another process, which alone can use it.
+    fn check_own(&self) -> Result<(), Error> {
+        match self.is_own {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "{} belongs to process {}, not to this one: only programs reach it",
+                self.text, self.process
+            ))),
+        }
     }
 }
 
@@ -138,11 +160,12 @@ impl Drop for UserData {
 impl Memory {
     fn new(id: i32, kind: MemoryKind, device: &Device) -> Self {
         let (class, name) = kind.names();
+        let process = device.process;
         Self {
             base: PJRT_Memory { vtable: &VTABLE.0 },
             id,
             kind,
-            debug: format!("{class}(id={id}, process_index=0, client={PLATFORM})"),
+            debug: format!("{class}(id={id}, process_index={process}, client={PLATFORM})"),
             text: format!("{name}_{id}"),
             device: [device.handle()],
             user_data: Mutex::default(),
@@ -157,18 +180,38 @@ impl Memory {
     pub(crate) fn device(&self) -> *mut PJRT_Device {
         self.device[0]
     }
+
+    /// The memory of a device of this process.
+    ///
+    /// # Errors
+    /// The device belongs to another process.
+    ///
+    /// # Safety
+    /// As [`Object::of`].
+    pub(crate) unsafe fn own<'a>(handle: *const PJRT_Memory) -> Result<&'a Self, Error> {
+        // SAFETY: the caller promises a memory of ours, or null; its device lives as long.
+        unsafe {
+            let memory = Self::of(handle)?;
+            Device::of(memory.device())?.check_own()?;
+            Ok(memory)
+        }
+    }
 }
 
-/// The devices of a client and their memories. They are boxed, because handles point to them.
+/// The devices of a client and their memories, for the numbers of devices of all processes, of
+/// which `own` is this one. They are boxed, because handles point to them.
 #[allow(clippy::vec_box, reason = "handles lead to them")]
-pub(crate) fn make(count: i32) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
+pub(crate) fn make(counts: &[usize], own: usize) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
     let mut devices = Vec::new();
     let mut memories = Vec::new();
-    for id in 0..count {
-        let mut device = Box::new(Device::new(id));
+    let processes = counts.iter().enumerate();
+    let places = processes.flat_map(|(process, &count)| (0..count).map(move |own| (process, own)));
+    for (process, local) in places {
+        let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let id = number(devices.len());
+        let mut device = Box::new(Device::new(id, process, number(local), process == own));
         for kind in MemoryKind::ALL {
-            let number = i32::try_from(memories.len()).unwrap_or(i32::MAX);
-            let memory = Box::new(Memory::new(number, kind, &device));
+            let memory = Box::new(Memory::new(number(memories.len()), kind, &device));
             device.memories.push(memory.handle());
             memories.push(memory);
         }
@@ -227,7 +270,9 @@ entries! {
         args.id = unsafe { Description::of(args.device_description) }?.id;
     }
     fn PJRT_DeviceDescription_ProcessIndex(args: PJRT_DeviceDescription_ProcessIndex_Args) {
-        args.process_index = 0;
+        // SAFETY: the API requires a valid description.
+        let process = unsafe { Description::of(args.device_description) }?.process;
+        args.process_index = i32::try_from(process).unwrap_or(i32::MAX);
     }
     fn PJRT_DeviceDescription_Attributes(args: PJRT_DeviceDescription_Attributes_Args) {
         args.attributes = ptr::null();
@@ -253,11 +298,12 @@ entries! {
         args.device_description = args.device.cast();
     }
     fn PJRT_Device_IsAddressable(args: PJRT_Device_IsAddressable_Args) {
-        args.is_addressable = true;
+        // SAFETY: the API requires a valid device.
+        args.is_addressable = unsafe { Device::of(args.device) }?.is_own;
     }
     fn PJRT_Device_LocalHardwareId(args: PJRT_Device_LocalHardwareId_Args) {
         // SAFETY: the API requires a valid device.
-        args.local_hardware_id = unsafe { Device::of(args.device) }?.id;
+        args.local_hardware_id = unsafe { Device::of(args.device) }?.local;
     }
     fn PJRT_Device_AddressableMemories(args: PJRT_Device_AddressableMemories_Args) {
         // SAFETY: the API requires a valid device.
@@ -267,7 +313,7 @@ entries! {
     }
     fn PJRT_Device_DefaultMemory(args: PJRT_Device_DefaultMemory_Args) {
         // SAFETY: the API requires a valid device.
-        args.memory = unsafe { Device::of(args.device) }?.default_memory()?.handle();
+        args.memory = unsafe { Device::of(args.device) }?.memories.first().map_or(ptr::null_mut(), |m| *m);
     }
     fn PJRT_Device_GetAttributes(args: PJRT_Device_GetAttributes_Args) {
         args.attributes = ptr::null();

@@ -2,6 +2,7 @@
 
 use crate::c_api::*;
 use crate::client::Client;
+use crate::device::Device;
 use crate::dispatch::Dispatch;
 use crate::entry::{Object, entries};
 use crate::error::{Code, Error};
@@ -15,6 +16,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula::Topology;
+use tegula::network::Network;
 use tegula::partition::{Sharding, Unreduced};
 
 /// A compiled program.
@@ -90,9 +92,11 @@ impl Executable {
 /// An executable that is loaded on a client's devices.
 pub(crate) struct Loaded {
     pub(crate) program: Arc<Program>,
-    /// The devices, by replica and then by partition.
+    /// The devices of this process, by replica and then by partition.
     devices: Vec<*mut PJRT_Device>,
     logical_ids: Vec<PJRT_LogicalDeviceIds>,
+    /// The other processes that run the program.
+    others: Option<Others>,
     dispatch: Option<Arc<Dispatch>>,
     is_deleted: AtomicBool,
 }
@@ -107,6 +111,15 @@ impl Object for Loaded {
     const NAME: &'static str = "loaded executable";
 }
 
+/// The processes that run a program together.
+struct Others {
+    network: Arc<Network>,
+    /// The process and the id of each device, by replica and then by partition.
+    devices: Vec<(usize, i64)>,
+    /// The program's number.
+    program: u64,
+}
+
 impl Loaded {
     fn new(program: Arc<Program>, client: &Client) -> Result<Self, Error> {
         let assigned = program.options.devices.iter();
@@ -117,7 +130,7 @@ impl Loaded {
         let topology = program.topology();
         let count = topology.devices();
         if devices.is_empty() && !program.options.portable {
-            devices.extend(client.devices().iter().take(count));
+            devices.extend(client.default_devices(count));
         }
         if program.options.portable && count == 1 {
             devices.clear();
@@ -127,27 +140,54 @@ impl Loaded {
             return Err(Error::invalid(message));
         }
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        // SAFETY: they are devices of the client.
+        let known = devices.iter().map(|&device| unsafe { Device::of(device) });
+        let known: Vec<&Device> = known.collect::<Result<_, _>>()?;
+        let own: Vec<bool> = known
+            .iter()
+            .map(|device| device.process == client.process())
+            .collect();
+        let network = client.network.as_ref();
+        let network = network.filter(|_| own.contains(&false));
+        let others = network.map(|network| Others {
+            network: Arc::clone(network),
+            devices: known
+                .iter()
+                .map(|device| (device.process, i64::from(device.id)))
+                .collect(),
+            program: program.number(),
+        });
         let ids = (0..devices.len()).map(|device| PJRT_LogicalDeviceIds {
             replica: number(topology.replica(device)),
             partition: number(topology.partition(device)),
         });
+        let ids = ids.zip(&own).filter(|(_, own)| **own);
+        let devices = devices.iter().zip(&own).filter(|(_, own)| **own);
         Ok(Self {
-            logical_ids: ids.collect(),
+            logical_ids: ids.map(|(ids, _)| ids).collect(),
+            devices: devices.map(|(&device, _)| device).collect(),
+            others,
             program,
-            devices,
             dispatch: client.dispatch.clone(),
             is_deleted: AtomicBool::new(false),
         })
     }
 
-    /// The devices of an execution: those that it names, or else the executable's own.
+    /// Begins a run with other processes; [`None`] if there are none, or if only they run.
+    pub(crate) fn begin(&self) -> Option<tegula::network::Run> {
+        let others = self.others.as_ref().filter(|_| !self.devices.is_empty())?;
+        Some(others.network.begin(&others.devices, others.program))
+    }
+
+    /// The devices of an execution in this process: those that it names, or else the executable's
+    /// own. There are none if all of them belong to other processes.
     pub(crate) fn devices<'a>(
         &'a self,
         named: &'a *mut PJRT_Device,
     ) -> Result<&'a [*mut PJRT_Device], Error> {
         match &self.program.engine {
             Engine::One(_) if !named.is_null() => Ok(std::slice::from_ref(named)),
-            _ if self.devices.is_empty() => {
+            _ if self.devices.is_empty() && self.others.is_none() => {
                 let message = "the executable runs on a device that is to be named";
                 Err(Error::invalid(message))
             }

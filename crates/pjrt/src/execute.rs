@@ -32,15 +32,19 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
         ));
     }
     let program = &loaded.program;
-    let count = program.topology().devices();
+    let devices = loaded.devices(&args.execute_device)?;
+    let count = devices.len();
     if args.num_devices != count {
         let message = format!("{} devices for a program of {count}", args.num_devices);
         return Err(Error::invalid(message));
     }
-    let devices = loaded.devices(&args.execute_device)?;
+    if devices.is_empty() {
+        // Other processes run it.
+        return Ok(());
+    }
     // SAFETY: the API requires, for each device, a list of arguments.
     let lists = unsafe { lists(args, count) }?;
-    let run = Run::new(program, &lists, options.kept)?;
+    let run = Run::new(program, &lists, options.kept, loaded.begin())?;
     let dispatch = loaded.dispatch().filter(|_| program.may_go_on());
     let dispatch = dispatch.filter(|_| !program.is_short() || !run.is_ready());
     let dispatch = dispatch.filter(|_| program.fits(&lists));

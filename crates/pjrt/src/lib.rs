@@ -44,6 +44,7 @@ mod options;
 pub mod pallas;
 mod plugin;
 mod pointers;
+mod processes;
 mod program;
 mod promise;
 mod protobuf;

@@ -172,6 +172,20 @@ impl Program {
         }
     }
 
+    /// A number that programs with other operations or shapes do not share, the same in all
+    /// processes: names and places in source files do not matter.
+    pub(crate) fn number(&self) -> u64 {
+        let Engine::Several(spmd) = &self.engine else {
+            return 0;
+        };
+        let mut text = String::new();
+        for instruction in spmd.program.instructions.values() {
+            text.push_str(&instruction.op.opcode().to_string());
+            text.push_str(&instruction.shape.to_string());
+        }
+        fingerprint::of(&[text.as_bytes()])
+    }
+
     /// Whether runs may be asynchronous, because only their results are observable.
     pub(crate) fn may_go_on(&self) -> bool {
         self.only_computes

@@ -15,8 +15,10 @@ use tegula::{Arg, Limits, Literal, RunError, Tensor};
 /// A program and its arguments.
 pub(crate) struct Run {
     program: Arc<Program>,
-    /// The arguments of each device.
+    /// The arguments of each device of this process.
     arguments: Vec<Vec<Argument>>,
+    /// The run with other processes.
+    network: Option<tegula::network::Run>,
 }
 
 /// An argument of a program.
@@ -70,11 +72,13 @@ impl Run {
         program: &Arc<Program>,
         buffers: &[Vec<&Buffer>],
         kept: &[i64],
+        network: Option<tegula::network::Run>,
     ) -> Result<Self, Error> {
         let own = buffers.iter().map(|own| arguments(program, own, kept));
         Ok(Self {
             arguments: own.collect::<Result<_, _>>()?,
             program: Arc::clone(program),
+            network,
         })
     }
 
@@ -100,7 +104,11 @@ impl Run {
             }
             Engine::Several(spmd) => {
                 let given = given.map(Iterator::collect).collect();
-                let results = spmd.run_devices(given, |run| within(context, run));
+                let around = |run: &mut dyn FnMut() -> _| within(context, run);
+                let results = match self.network {
+                    Some(network) => spmd.run_devices_of(network, given, around),
+                    None => spmd.run_devices(given, around),
+                };
                 results.map_err(|error| {
                     let message = error.to_string();
                     match error {

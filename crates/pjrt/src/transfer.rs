@@ -56,7 +56,7 @@ unsafe fn destination<'a>(
     // SAFETY: the caller promises that each is null or points to an object of its type.
     unsafe {
         match memory.is_null() {
-            false => Memory::of(memory),
+            false => Memory::own(memory),
             true => Device::of(device)?.default_memory(),
         }
     }

@@ -154,8 +154,8 @@ entries! {
         let (specs, layouts, memory) = unsafe {
             let client = Client::of(args.client)?;
             let memory = match args.memory.is_null() {
-                true => client.device(0)?.default_memory()?,
-                false => Memory::of(args.memory)?,
+                true => client.first_device()?.default_memory()?,
+                false => Memory::own(args.memory)?,
             };
             let specs = slice(args.shape_specs, args.num_shape_specs);
             (specs, slice(args.device_layouts, args.num_device_layouts), memory)

@@ -37,6 +37,7 @@
 //! |---|---|
 //! | `onnx` (default) | reading ONNX models |
 //! | `devices` | [`Compiler::devices`]: programs over sharded arrays |
+//! | `network` | devices of several processes that are connected by TCP |
 //! | `tpu` | [`Target::Tpu`] |
 //! | `cuda` | [`Target::Cuda`] and [`Target::CudaSim`] |
 //! | `ndarray` | views of a [`Tensor`] as arrays of the crate `ndarray`, and tensors of those |
@@ -104,6 +105,8 @@ pub use signature::{Signature, Size};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};
+#[cfg(feature = "network")]
+pub use tegula_devices::network;
 pub use tegula_devices::{RunError, Topology};
 pub use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, PassManager};
 pub use tegula_limits::{Interrupt, Limits};

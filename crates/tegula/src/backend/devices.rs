@@ -17,6 +17,7 @@ use super::{Backend, Built, RunContext};
 use crate::boundary::Boundary;
 use crate::{Arg, Error, ErrorKind, Executable, Options, Target, Tensor};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -255,23 +256,82 @@ impl SpmdExecutable {
         arguments: Vec<Vec<Arg<'_>>>,
         around: impl Fn(&mut dyn FnMut() -> Result<(), Error>) -> Result<(), E> + Sync,
     ) -> Result<Vec<Vec<Tensor>>, RunError<E>> {
-        let arguments: Vec<_> = arguments
-            .into_iter()
-            .map(|own| Mutex::new(Some(own)))
+        let devices: Vec<usize> = (0..self.topology.devices()).collect();
+        let device = self.device_run(&devices, arguments, around);
+        match self.is_short_alone() {
+            true => self.one_after_another(&devices, device),
+            false => tegula_devices::run(self.topology, TIMEOUT, device),
+        }
+    }
+
+    /// As [`Self::run_devices`], for the devices of this process of a run over several processes,
+    /// in the order of their numbers in the program.
+    ///
+    /// # Errors
+    /// The error of this process's device that failed first; that a device of another process
+    /// failed, or a process is lost.
+    #[cfg(feature = "network")]
+    pub fn run_devices_of<E: From<Error> + Send>(
+        &self,
+        run: tegula_devices::network::Run,
+        arguments: Vec<Vec<Arg<'_>>>,
+        around: impl Fn(&mut dyn FnMut() -> Result<(), Error>) -> Result<(), E> + Sync,
+    ) -> Result<Vec<Vec<Tensor>>, RunError<E>> {
+        let devices = run.own();
+        let device = self.device_run(&devices, arguments, around);
+        if self.is_short_alone() {
+            run.dismiss();
+            return self.one_after_another(&devices, device);
+        }
+        run.run(self.topology, TIMEOUT, device)
+    }
+
+    /// Whether devices exchange nothing, and each finishes sooner than a thread would start.
+    fn is_short_alone(&self) -> bool {
+        let best = self.device_time.load(Ordering::Relaxed);
+        !self.exchanges && best != 0 && best <= ALONE_NANOSECONDS
+    }
+
+    /// Runs devices that exchange nothing on this thread.
+    fn one_after_another<T, E>(
+        &self,
+        devices: &[usize],
+        run: impl Fn(Arc<dyn Communicator>) -> Result<T, E>,
+    ) -> Result<Vec<T>, RunError<E>> {
+        let runs = devices.iter().map(|&device| {
+            let communicator = WithoutExchange {
+                topology: self.topology,
+                device,
+            };
+            run(Arc::new(communicator)).map_err(|error| RunError::Device { device, error })
+        });
+        runs.collect()
+    }
+
+    /// The function that runs one of these devices, on its arguments, and records its time.
+    fn device_run<'a, E: From<Error> + Send>(
+        &'a self,
+        devices: &[usize],
+        arguments: Vec<Vec<Arg<'a>>>,
+        around: impl Fn(&mut dyn FnMut() -> Result<(), Error>) -> Result<(), E> + Sync + 'a,
+    ) -> impl Fn(Arc<dyn Communicator>) -> Result<Vec<Tensor>, E> + Sync + 'a {
+        let arguments = devices.iter().copied().zip(arguments);
+        let arguments: HashMap<usize, _> = arguments
+            .map(|(device, own)| (device, Mutex::new(Some(own))))
             .collect();
         let scope = tegula_limits::current();
-        let around =
-            |work: &mut dyn FnMut() -> _| tegula_limits::enter(scope.as_ref(), || around(work));
-        let device = |communicator: Arc<dyn Communicator>| {
-            let own = arguments.get(communicator.device());
+        move |communicator: Arc<dyn Communicator>| {
+            let own = arguments.get(&communicator.device());
             let own = own.and_then(|own| own.lock().unwrap_or_else(PoisonError::into_inner).take());
             let mut own = own.unwrap_or_default();
             let mut given = Vec::new();
             let start = Instant::now();
-            around(&mut || {
-                let own = std::mem::take(&mut own);
-                given = self.run_device(Arc::clone(&communicator), own)?;
-                Ok(())
+            tegula_limits::enter(scope.as_ref(), || {
+                around(&mut || {
+                    let own = std::mem::take(&mut own);
+                    given = self.run_device(Arc::clone(&communicator), own)?;
+                    Ok(())
+                })
             })?;
             let time = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let best = self.device_time.load(Ordering::Relaxed);
@@ -279,23 +339,7 @@ impl SpmdExecutable {
                 self.device_time.store(time, Ordering::Relaxed);
             }
             Ok(given)
-        };
-        let best = self.device_time.load(Ordering::Relaxed);
-        if self.exchanges || best == 0 || best > ALONE_NANOSECONDS {
-            return tegula_devices::run(self.topology, TIMEOUT, device);
         }
-        let runs = (0..self.topology.devices()).map(|number| {
-            let communicator = WithoutExchange {
-                topology: self.topology,
-                device: number,
-            };
-            let result = device(Arc::new(communicator));
-            result.map_err(|error| RunError::Device {
-                device: number,
-                error,
-            })
-        });
-        runs.collect()
     }
 
     /// Runs one device.

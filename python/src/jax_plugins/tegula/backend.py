@@ -7,7 +7,7 @@ there.
 
 import ctypes
 
-from jax._src import xla_bridge
+from jax._src import distributed, xla_bridge
 from jaxlib import _jax, xla_client
 
 from . import _fall_back, calls
@@ -16,6 +16,8 @@ from . import _fall_back, calls
 def _options():
     """What JAX's flags ask of a CPU client."""
     options = {"asynchronous": xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value}
+    if coordinator := distributed.global_state.coordinator_address:
+        options["coordinator"] = coordinator
     devices = xla_bridge.num_cpu_devices.value
     if devices > 0:
         options["num_devices"] = devices
@@ -27,6 +29,9 @@ def _client_or_xla(slot):
         try:
             return xla_bridge.make_pjrt_c_api_client(slot, options=_options)
         except Exception as error:
+            if distributed.global_state.client is not None:
+                # Processes with different clients would wait for each other.
+                raise
             _fall_back(str(error).splitlines()[0])
             return xla_bridge.make_cpu_client()
 
