@@ -228,3 +228,29 @@ steps(y, 2_000_000_000)
     begin = time.monotonic()
     assert run(script)[0] == "0"
     assert time.monotonic() - begin < 30
+
+
+def test_costs():
+    f = lambda x, w: jnp.tanh(x @ w).sum()
+    compiled = jax.jit(f).lower(jnp.ones((64, 128)), jnp.ones((128, 32))).compile()
+    costs = compiled.cost_analysis()
+    # Products and sums, and the sum of the results.
+    assert costs["flops"] == pytest.approx(2 * 64 * 128 * 32, rel=0.01)
+    assert costs["transcendentals"] == 64 * 32
+    least = 4 * (64 * 128 + 128 * 32 + 1)
+    assert least <= costs["bytes accessed"] <= 2 * least
+
+
+@pytest.mark.skipif(not os.environ.get("TEGULA_COMMAND"), reason="TEGULA_COMMAND is not set")
+def test_explanations(tmp_path):
+    import tegula.jax
+
+    f = jax.jit(lambda x, w: jnp.tanh(x @ w).sum())
+    explained = tegula.jax.explain(f, jax.ShapeDtypeStruct((8, 4), "float32"), np.ones((4, 2)))
+    assert "tanh" in str(explained) and "dot" in str(explained)
+    assert "kernel" in explained.plan
+    assert "d0" in explained.maps()
+    page = explained.save(tmp_path / "page.html").read_text()
+    assert "tanh" in page
+    with pytest.raises(RuntimeError, match="nothing"):
+        explained.maps("nothing")

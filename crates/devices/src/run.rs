@@ -61,6 +61,10 @@ pub(crate) fn run<J: Job, T: Send, E: Send>(
     devices: &[usize],
     program: impl Fn(Arc<dyn Communicator>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, RunError<E>> {
+    if let &[device] = devices {
+        // No other thread is needed.
+        return run_device(job, device, &program).map(|result| vec![result]);
+    }
     let results: Vec<Slot<T, E>> = devices.iter().map(|_| Mutex::new(None)).collect();
     {
         let done = Done::default();

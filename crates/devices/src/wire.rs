@@ -1,61 +1,13 @@
-//! Arrays as bytes, and exchanges made of pieces of arrays: what transports that send bytes share.
+//! What transports that send bytes share: exchanges made of pieces of arrays, and their numbers.
 
 use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Outgoing};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
-use tegula_ir::{ArrayShape, Literal};
-
-/// The bytes of arrays, one after the other.
-pub(crate) fn bytes_of(arrays: &[Literal]) -> Vec<u8> {
-    let length = arrays.iter().map(|array| array.bytes().len()).sum();
-    let mut bytes = Vec::with_capacity(length);
-    arrays
-        .iter()
-        .for_each(|array| bytes.extend_from_slice(array.bytes()));
-    bytes
-}
+use tegula_ir::{ArrayShape, Literal, LiteralError};
 
 pub(crate) fn shapes_of(arrays: &[Literal]) -> Vec<ArrayShape> {
     arrays.iter().map(|array| array.shape().clone()).collect()
-}
-
-/// The arrays of these shapes that [`bytes_of`] wrote.
-///
-/// # Errors
-/// Another number of bytes: the sender has arrays of other shapes.
-pub(crate) fn arrays_of(
-    bytes: &[u8],
-    shapes: &[ArrayShape],
-    name: &str,
-) -> Result<Arc<[Literal]>, ExchangeError> {
-    let wrong = |reason: String| ExchangeError::Transport {
-        name: name.to_owned(),
-        reason,
-    };
-    let other = || {
-        let given = bytes.len();
-        wrong(format!(
-            "{given} bytes were received, which are no arrays of the expected shapes: do all \
-             devices run the same program?"
-        ))
-    };
-    let mut rest = bytes;
-    let mut arrays = Vec::with_capacity(shapes.len());
-    for shape in shapes {
-        let length = shape
-            .byte_size()
-            .and_then(|size| usize::try_from(size).ok());
-        let length = length.filter(|length| *length <= rest.len());
-        let (own, others) = rest.split_at(length.ok_or_else(other)?);
-        let array = Literal::from_bytes(shape, own).map_err(|error| wrong(error.to_string()))?;
-        arrays.push(array);
-        rest = others;
-    }
-    match rest.is_empty() {
-        true => Ok(arrays.into()),
-        false => Err(other()),
-    }
 }
 
 /// [`Communicator::exchange_combined`] where arrays are sent: each member combines one piece of
@@ -104,16 +56,26 @@ pub(crate) fn exchange_pieces(
         return Ok(None);
     }
     let whole = arrays.iter().enumerate().map(|(number, array)| {
-        let bytes: Vec<u8> = all
-            .iter()
-            .filter_map(|own| own.get(number + 1))
-            .flat_map(Literal::bytes)
-            .copied()
-            .take(array.bytes().len())
-            .collect();
-        Literal::from_bytes(array.shape(), &bytes).map_err(|error| wrong(error.to_string()))
+        let pieces = all.iter().filter_map(|own| own.get(number + 1));
+        whole(array.shape(), pieces).map_err(|error| wrong(error.to_string()))
     });
     Ok(Some(whole.collect::<Result<Vec<_>, _>>()?.into()))
+}
+
+/// An array of its pieces, without their padding.
+fn whole<'a>(
+    shape: &ArrayShape,
+    pieces: impl Iterator<Item = &'a Literal>,
+) -> Result<Literal, LiteralError> {
+    let mut whole = Literal::zeros(shape)?;
+    let mut rest = whole.bytes_mut();
+    for piece in pieces {
+        let length = piece.bytes().len().min(rest.len());
+        let (own, others) = rest.split_at_mut(length);
+        own.copy_from_slice(&piece.bytes()[..length]);
+        rest = others;
+    }
+    Ok(whole)
 }
 
 /// Splits an array into one-dimensional pieces of the same length; the last ones are padded with

@@ -7,7 +7,7 @@ use crate::entry::unimplemented;
 use crate::error::{Code, Error};
 use crate::fingerprint;
 use crate::layout::Dense;
-use crate::named::Attributes;
+use crate::named::{Attributes, Value};
 use crate::options::CompileOptions;
 use std::ffi::c_char;
 use std::sync::OnceLock;
@@ -135,7 +135,6 @@ impl Program {
             &source.code,
             &source.options,
         ];
-        let costs = Vec::new();
         let results = Results::new(of_device, executable);
         let mut parameters = parameters(of_device, executable);
         if let Engine::Several(_) = engine {
@@ -154,7 +153,7 @@ impl Program {
             run_time: AtomicU64::new(0),
             name: module.name.to_string(),
             fingerprint: format!("{:016x}", fingerprint::of(&parts)),
-            costs: Attributes::new(costs),
+            costs: Attributes::new(costs(executable)),
             of_device: OnceLock::new(),
             engine,
             source,
@@ -263,6 +262,22 @@ impl Program {
         plan.and_then(|plan| plan.arena_bytes.as_constant())
             .unwrap_or(0)
     }
+}
+
+/// What JAX's cost analysis shows, by the names that XLA uses, of what each device runs.
+fn costs(executable: &tegula::Executable) -> Vec<(String, Value)> {
+    let Some(work) = executable.work() else {
+        return Vec::new();
+    };
+    // XLA does not count a transcendental function as a floating-point operation.
+    let costs = [
+        ("flops", work.operations - work.transcendentals),
+        ("transcendentals", work.transcendentals),
+        ("bytes accessed", work.bytes),
+    ];
+    costs
+        .map(|(name, cost)| (name.to_owned(), Value::Float(cost as f32)))
+        .into()
 }
 
 fn compile_options(threads: usize) -> Result<tegula::Options, Error> {

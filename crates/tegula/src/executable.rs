@@ -8,7 +8,7 @@ use crate::signature::Names;
 use crate::{Arg, Error, ErrorKind, Limits, Options, Signature, Target, Tensor};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
-use tegula_codegen_cpu::Executable as CpuExecutable;
+use tegula_codegen_cpu::{Executable as CpuExecutable, Work};
 use tegula_compile_cache::Key;
 use tegula_custom_call::Handlers;
 use tegula_ir::{ArrayShape, Literal, Module, identity};
@@ -329,6 +329,13 @@ impl Executable {
     /// limit.
     pub fn limit_steps(&mut self, steps: u64) {
         self.step_limit = Some(steps);
+    }
+
+    /// The operations and bytes of a run, as compiled; [`None`] if sizes are open, or the plan is
+    /// not known. The bodies of loops count once.
+    pub fn work(&self) -> Option<Work> {
+        let plan = self.backend.plan()?;
+        Work::of_steps(plan, &plan.steps)
     }
 
     /// The program as compiled by the target's backend.

@@ -102,7 +102,7 @@ pub use passes::{passes, run_passes};
 pub use planning::{PlanOptions, Planned, plan, plan_for};
 pub use read::Reader;
 pub use signature::{Signature, Size};
-pub use tegula_codegen_cpu::{IsaLevel, Object};
+pub use tegula_codegen_cpu::{IsaLevel, Object, Work};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};
 #[cfg(feature = "network")]

@@ -4,6 +4,7 @@ use crate::library::call::Call;
 use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarOp, Statement};
+use tegula_ir::{Binary, Unary};
 use tegula_plan::{KernelId, Plan, Step, ValueId};
 use tegula_target::CpuFeatures;
 
@@ -13,6 +14,8 @@ pub struct Work {
     /// The program's operations on single numbers. A sum counts as one, and so does an exponential;
     /// an element of a matrix product counts two for each term.
     pub operations: f64,
+    /// Those of them that have no instruction: exponentials, logarithms, roots, sines and so on.
+    pub transcendentals: f64,
     /// Bytes of operands and results, each counted once. An array that a kernel accesses only in
     /// part counts the bytes that are loaded and stored.
     pub bytes: f64,
@@ -57,6 +60,32 @@ impl Work {
         }
     }
 
+    /// The cost of steps that follow each other, with the bodies of loops counted once, and of
+    /// choices all branches; [`None`] if sizes are only known at run time.
+    pub fn of_steps(plan: &Plan, steps: &[Step]) -> Option<Self> {
+        let mut all = Self::default();
+        for step in steps {
+            match step {
+                Step::While {
+                    condition, body, ..
+                } => {
+                    all.add(&Self::of_steps(plan, condition)?);
+                    all.add(&Self::of_steps(plan, body)?);
+                }
+                Step::Conditional { branches, .. } => {
+                    for branch in branches {
+                        all.add(&Self::of_steps(plan, branch)?);
+                    }
+                }
+                Step::Strips { count, steps } => {
+                    all.add(&Self::of_steps(plan, steps)?.times(*count as f64));
+                }
+                step => all.add(&Self::of_step(plan, step)?),
+            }
+        }
+        Some(all)
+    }
+
     /// The cost of a plan's kernel with these arguments.
     pub(crate) fn of_kernel(plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Self {
         let kernel = &plan.kernels[kernel];
@@ -66,7 +95,8 @@ impl Work {
         let size = |value: &ValueId| plan.values[*value].shape.byte_size().unwrap_or(0);
         let bytes = args.iter().map(size).zip(accessed);
         Self {
-            operations: points * operations(kernel, &kernel.body),
+            operations: points * count(kernel, &kernel.body, &is_operation),
+            transcendentals: points * count(kernel, &kernel.body, &is_transcendental),
             bytes: bytes
                 .map(|(size, accessed)| accessed.min(size as f64))
                 .sum(),
@@ -83,6 +113,7 @@ impl Work {
         };
         Self {
             operations,
+            transcendentals: 0.0,
             bytes: bytes as f64,
             narrow,
         }
@@ -99,8 +130,19 @@ impl Work {
     /// Adds the cost of another step.
     pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
+        self.transcendentals += other.transcendentals;
         self.bytes += other.bytes;
         self.narrow |= other.narrow;
+    }
+
+    /// The cost of repeating a step.
+    fn times(self, count: f64) -> Self {
+        Self {
+            operations: self.operations * count,
+            transcendentals: self.transcendentals * count,
+            bytes: self.bytes * count,
+            narrow: self.narrow,
+        }
     }
 }
 
@@ -108,20 +150,51 @@ fn extent(kernel: &Kernel, var: Var) -> f64 {
     kernel.constant_extent(var).unwrap_or(1) as f64
 }
 
-/// The operations of a block at one point; of a conditional, those of its larger branch.
-fn operations(kernel: &Kernel, block: &Block) -> f64 {
+/// Whether a statement computes a number, and does not only name or convert one.
+fn is_operation(op: &ScalarOp) -> bool {
+    !matches!(
+        op,
+        ScalarOp::Constant(_) | ScalarOp::Index(_) | ScalarOp::Convert | ScalarOp::BitcastConvert
+    )
+}
+
+fn is_transcendental(op: &ScalarOp) -> bool {
+    matches!(
+        op,
+        ScalarOp::Unary(
+            Unary::Acos
+                | Unary::Acosh
+                | Unary::Asin
+                | Unary::Asinh
+                | Unary::Atanh
+                | Unary::Cbrt
+                | Unary::Cos
+                | Unary::Cosh
+                | Unary::Erf
+                | Unary::Exp
+                | Unary::Expm1
+                | Unary::Log
+                | Unary::Log1p
+                | Unary::Logistic
+                | Unary::Rsqrt
+                | Unary::Sin
+                | Unary::Sinh
+                | Unary::Sqrt
+                | Unary::Tan
+                | Unary::Tanh
+        ) | ScalarOp::Binary(Binary::Power | Binary::Atan2)
+    )
+}
+
+/// The number of a block's operations of a kind at one point; of a conditional, those of its larger
+/// branch.
+fn count(kernel: &Kernel, block: &Block, counts: &dyn Fn(&ScalarOp) -> bool) -> f64 {
     let of = |statement: &Statement| match statement {
-        Statement::Compute { op, .. } => match op {
-            ScalarOp::Constant(_)
-            | ScalarOp::Index(_)
-            | ScalarOp::Convert
-            | ScalarOp::BitcastConvert => 0.0,
-            _ => 1.0,
-        },
-        Statement::Loop { var, body, .. } => extent(kernel, *var) * operations(kernel, body),
+        Statement::Compute { op, .. } => f64::from(u8::from(counts(op))),
+        Statement::Loop { var, body, .. } => extent(kernel, *var) * count(kernel, body, counts),
         Statement::If {
             then, otherwise, ..
-        } => operations(kernel, then).max(operations(kernel, otherwise)),
+        } => count(kernel, then, counts).max(count(kernel, otherwise, counts)),
         Statement::Load { .. } | Statement::Store { .. } | Statement::Bind { .. } => 0.0,
     };
     block.statements.iter().map(of).sum()
@@ -183,5 +256,6 @@ mod tests {
         };
         let work = Work::of_kernel(&plan, *kernel, args);
         assert_eq!((work.operations, work.bytes), (8.0, 32.0 + 32.0 + 4.0));
+        assert_eq!(work.transcendentals, 8.0);
     }
 }

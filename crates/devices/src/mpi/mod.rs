@@ -23,7 +23,7 @@ mod library;
 
 use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending};
 use crate::topology::Topology;
-use crate::wire::{self, Visits, bytes_of, hash_of, shapes_of};
+use crate::wire::{self, Visits, hash_of, shapes_of};
 use engine::{Command, Engine, Key, Outcome};
 use rustc_hash::FxHashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -363,6 +363,54 @@ impl Communicator for Rank {
     }
 }
 
+/// The bytes of arrays, one after the other.
+fn bytes_of(arrays: &[Literal]) -> Vec<u8> {
+    let length = arrays.iter().map(|array| array.bytes().len()).sum();
+    let mut bytes = Vec::with_capacity(length);
+    arrays
+        .iter()
+        .for_each(|array| bytes.extend_from_slice(array.bytes()));
+    bytes
+}
+
+/// The arrays of these shapes that [`bytes_of`] wrote.
+///
+/// # Errors
+/// Another number of bytes: the sender has arrays of other shapes.
+fn arrays_of(
+    bytes: &[u8],
+    shapes: &[ArrayShape],
+    name: &str,
+) -> Result<Arc<[Literal]>, ExchangeError> {
+    let wrong = |reason: String| ExchangeError::Transport {
+        name: name.to_owned(),
+        reason,
+    };
+    let other = || {
+        let given = bytes.len();
+        wrong(format!(
+            "{given} bytes were received, which are no arrays of the expected shapes: do all \
+             devices run the same program?"
+        ))
+    };
+    let mut rest = bytes;
+    let mut arrays = Vec::with_capacity(shapes.len());
+    for shape in shapes {
+        let length = shape
+            .byte_size()
+            .and_then(|size| usize::try_from(size).ok());
+        let length = length.filter(|length| *length <= rest.len());
+        let (own, others) = rest.split_at(length.ok_or_else(other)?);
+        let array = Literal::from_bytes(shape, own).map_err(|error| wrong(error.to_string()))?;
+        arrays.push(array);
+        rest = others;
+    }
+    match rest.is_empty() {
+        true => Ok(arrays.into()),
+        false => Err(other()),
+    }
+}
+
 /// An operation in progress.
 struct Begun {
     name: String,
@@ -410,7 +458,7 @@ impl Pending for Arrays {
         let shapes = self.shapes;
         let all = self.begun.bytes()?;
         all.iter()
-            .map(|bytes| wire::arrays_of(bytes, &shapes, &name))
+            .map(|bytes| arrays_of(bytes, &shapes, &name))
             .collect()
     }
 }

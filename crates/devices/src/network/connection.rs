@@ -2,7 +2,7 @@
 //!
 //! Each process listens at an address that it writes to the directory, connects to the processes
 //! with lower numbers, and accepts those with higher ones. A connection begins with [`Greeting`];
-//! frames follow ([`Frame`]): a kind, numbers of 64 bits (little-endian), and bytes.
+//! frames follow ([`Frame`]): a kind, numbers of 64 bits (little-endian), and the bytes of arrays.
 
 use super::mailbox::{Parcel, RunId, Site};
 use super::{Directory, Links, NetworkError, Place};
@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tegula_ir::{ArrayShape, ElementType, Literal};
 
 /// The first bytes of a connection.
 const MAGIC: &[u8; 8] = b"tegula-1";
@@ -17,10 +18,12 @@ const MAGIC: &[u8; 8] = b"tegula-1";
 const PAUSE: Duration = Duration::from_millis(20);
 /// The time that a greeting may take once it is connected.
 const GREETING: Duration = Duration::from_secs(5);
-/// The number of bytes that are read at once, so that a wrong length allocates no more.
-const CHUNK: u64 = 1 << 24;
-/// The maximum number of receivers in a frame.
-const MOST_RECEIVERS: u64 = 1 << 20;
+/// The time that a process may take to read what it is sent before it counts as lost.
+const STALLED: Duration = Duration::from_secs(600);
+/// The maximum number of receivers, and of arrays, in a frame.
+const MOST_NUMBERS: u64 = 1 << 20;
+/// The number of bytes up to which what is sent together is copied to be one packet.
+const SHORT: usize = 1 << 12;
 
 /// A secret number of a process, which those that connect to it know from the directory.
 type Token = [u8; 32];
@@ -225,7 +228,7 @@ pub(super) enum Frame<'a> {
         program: u64,
         from: usize,
         to: &'a [usize],
-        bytes: &'a [u8],
+        arrays: &'a [Literal],
     },
     /// The process has ended its part of a run, with the device that failed first, if one did.
     Ended { run: RunId, failed: Option<usize> },
@@ -248,7 +251,7 @@ impl Frame<'_> {
                 program,
                 from,
                 to,
-                bytes,
+                arrays,
             } => {
                 let mut numbers = vec![
                     PARCEL,
@@ -259,10 +262,11 @@ impl Frame<'_> {
                     site.visit,
                     program,
                     from as u64,
-                    bytes.len() as u64,
                     to.len() as u64,
+                    arrays.len() as u64,
                 ];
                 numbers.extend(to.iter().map(|&device| device as u64));
+                numbers.extend(arrays.iter().map(|array| array.bytes().len() as u64));
                 numbers
             }
             Self::Ended { run, failed } => {
@@ -278,17 +282,23 @@ impl Frame<'_> {
         for number in self.numbers() {
             head.extend(number.to_le_bytes());
         }
-        let bytes = match self {
-            Self::Parcel { bytes, .. } => *bytes,
+        let arrays = match self {
+            Self::Parcel { arrays, .. } => *arrays,
             _ => &[],
         };
         // Short frames are one packet.
-        if bytes.len() <= 1 << 12 {
-            head.extend_from_slice(bytes);
-            return stream.write_all(&head);
+        let mut pending = head;
+        for array in arrays {
+            let bytes = array.bytes();
+            if pending.len() + bytes.len() <= SHORT {
+                pending.extend_from_slice(bytes);
+                continue;
+            }
+            stream.write_all(&pending)?;
+            pending.clear();
+            stream.write_all(bytes)?;
         }
-        stream.write_all(&head)?;
-        stream.write_all(bytes)
+        stream.write_all(&pending)
     }
 }
 
@@ -301,6 +311,7 @@ impl Peers {
     pub(super) fn new(streams: &[Option<TcpStream>]) -> Self {
         let writer = |stream: &Option<TcpStream>| {
             let stream = stream.as_ref()?.try_clone().ok()?;
+            stream.set_write_timeout(Some(STALLED)).ok()?;
             Some(Mutex::new(stream))
         };
         Self {
@@ -341,6 +352,9 @@ pub(super) fn receive(process: usize, stream: TcpStream, links: &Arc<Links>) -> 
             match receive_one(process, &mut stream, &links) {
                 Ok(true) => {}
                 Ok(false) => break "it has ended".to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    break "its connection was closed; it ended or was killed".to_owned();
+                }
                 Err(error) => break error.to_string(),
             }
         };
@@ -362,16 +376,19 @@ fn receive_one(process: usize, stream: &mut impl Read, links: &Links) -> io::Res
             };
             let program = number(stream)?;
             let from = device(number(stream)?)?;
-            let length = number(stream)?;
-            let receivers = number(stream)?;
-            if receivers > MOST_RECEIVERS {
-                return Err(invalid("a frame for too many devices"));
+            let (receivers, count) = (number(stream)?, number(stream)?);
+            if receivers.max(count) > MOST_NUMBERS {
+                return Err(invalid(
+                    "a frame of too many arrays, or for too many devices",
+                ));
             }
             let to = (0..receivers).map(|_| device(number(stream)?));
             let to: Vec<usize> = to.collect::<io::Result<_>>()?;
-            let bytes: Arc<[u8]> = read_bytes(stream, length)?.into();
-            let parcel = || Parcel::Bytes(Arc::clone(&bytes));
-            let parcels = to.into_iter().map(|to| ((from, to), parcel()));
+            let lengths = (0..count).map(|_| number(stream));
+            let lengths: Vec<u64> = lengths.collect::<io::Result<_>>()?;
+            let arrays = lengths.into_iter().map(|length| array(stream, length));
+            let parcel: Parcel = arrays.collect::<io::Result<Vec<_>>>()?.into();
+            let parcels = to.into_iter().map(|to| ((from, to), Arc::clone(&parcel)));
             links.mailbox.receive((process, program), site, parcels);
         }
         ENDED => {
@@ -407,14 +424,11 @@ fn device(number: u64) -> io::Result<usize> {
     usize::try_from(number).map_err(|_| invalid("a number that is no device"))
 }
 
-fn read_bytes(stream: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    while (bytes.len() as u64) < length {
-        let next = (length - bytes.len() as u64).min(CHUNK);
-        let read = stream.by_ref().take(next).read_to_end(&mut bytes)?;
-        if read as u64 != next {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-    Ok(bytes)
+/// An array of this many bytes.
+fn array(stream: &mut impl Read, length: u64) -> io::Result<Literal> {
+    let length = i64::try_from(length).map_err(|_| invalid("an array that is too large"))?;
+    let shape = ArrayShape::new(ElementType::U8, &[length]);
+    let mut array = Literal::zeros(&shape).map_err(|error| invalid(&error.to_string()))?;
+    stream.read_exact(array.bytes_mut())?;
+    Ok(array)
 }

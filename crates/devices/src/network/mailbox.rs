@@ -26,14 +26,9 @@ pub(super) struct Site {
     pub(super) visit: u64,
 }
 
-/// The arrays of one device for another.
-#[derive(Clone, Debug)]
-pub(super) enum Parcel {
-    /// Those of a device of this process.
-    Arrays(Arc<[Literal]>),
-    /// Those of a device of another process.
-    Bytes(Arc<[u8]>),
-}
+/// The arrays of one device for another. Those of another process are bytes, whose shapes the
+/// receiver knows.
+pub(super) type Parcel = Arc<[Literal]>;
 
 /// Sender and receiver, by their numbers in the program.
 pub(super) type Way = (usize, usize);

@@ -6,7 +6,7 @@ use super::mailbox::{Awaited, Parcel, Site, Way};
 use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending};
 use crate::run;
 use crate::topology::Topology;
-use crate::wire::{Visits, arrays_of, bytes_of, exchange_pieces, hash_of, shapes_of};
+use crate::wire::{Visits, exchange_pieces, hash_of, shapes_of};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tegula_ir::{ArrayShape, Literal};
@@ -107,23 +107,22 @@ impl Member {
                 None => others.push((process, vec![device])),
             }
         }
-        if !others.is_empty() {
-            let bytes = bytes_of(&arrays);
-            for (process, to) in others {
-                let parcel = Frame::Parcel {
-                    site,
-                    program: run.program,
-                    from: self.device,
-                    to: &to,
-                    bytes: &bytes,
-                };
-                run.links.send(process, &parcel);
-            }
+        for (process, to) in others {
+            let parcel = Frame::Parcel {
+                site,
+                program: run.program,
+                from: self.device,
+                to: &to,
+                arrays: &arrays,
+            };
+            run.links.send(process, &parcel);
         }
-        let arrays: Arc<[Literal]> = arrays.into();
-        let parcels = here.into_iter();
-        let parcels = parcels.map(|way| (way, Parcel::Arrays(Arc::clone(&arrays))));
-        run.links.mailbox.put(site, parcels);
+        if !here.is_empty() {
+            let arrays: Parcel = arrays.into();
+            let parcels = here.into_iter();
+            let parcels = parcels.map(|way| (way, Arc::clone(&arrays)));
+            run.links.mailbox.put(site, parcels);
+        }
     }
 }
 
@@ -234,10 +233,32 @@ impl Pending for Incoming {
             processes: &run.processes,
             timeout: self.job.timeout,
         })?;
-        let arrays = parcels.into_iter().map(|parcel| match parcel {
-            Parcel::Arrays(arrays) => Ok(arrays),
-            Parcel::Bytes(bytes) => arrays_of(&bytes, &self.shapes, &self.name),
+        parcels.iter().map(|parcel| self.arrays(parcel)).collect()
+    }
+}
+
+impl Incoming {
+    /// The arrays of a parcel with their shapes. Bytes are not copied.
+    fn arrays(&self, parcel: &Parcel) -> Result<Arc<[Literal]>, ExchangeError> {
+        let same = |(array, shape): (&Literal, &ArrayShape)| array.shape() == shape;
+        if parcel.len() == self.shapes.len() && parcel.iter().zip(&self.shapes).all(same) {
+            return Ok(Arc::clone(parcel));
+        }
+        let wrong = |reason: String| ExchangeError::Transport {
+            name: self.name.clone(),
+            reason: format!(
+                "arrays were received that do not have the expected shapes ({reason}): do all \
+                 devices run the same program?"
+            ),
+        };
+        if parcel.len() != self.shapes.len() {
+            let (given, expected) = (parcel.len(), self.shapes.len());
+            return Err(wrong(format!("{given} arrays, expected {expected}")));
+        }
+        let arrays = parcel.iter().zip(&self.shapes).map(|(array, shape)| {
+            let array = array.clone().reinterpret(shape);
+            array.map_err(|error| wrong(error.to_string()))
         });
-        arrays.collect()
+        Ok(arrays.collect::<Result<Vec<_>, _>>()?.into())
     }
 }

@@ -2,7 +2,9 @@
 
 import os
 
-__all__ = ["threads"]
+from tegula.jax._explain import Explanation, explain
+
+__all__ = ["Explanation", "explain", "threads"]
 
 
 def threads(count):
