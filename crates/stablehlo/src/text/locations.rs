@@ -1,9 +1,12 @@
 //! Reads source locations: `loc(...)`.
 
-use super::Parser;
+use super::{MAX_DEPTH, Parser};
 use crate::Error;
 use crate::mlir::{Attribute, Location};
 use std::sync::Arc;
+
+/// The nesting levels that stay free for what a place in a deep stack of calls consists of.
+const CALLS_LEFT_OUT: usize = 32;
 
 impl Parser<'_> {
     /// Reads `loc(...)`, if it comes next.
@@ -33,6 +36,19 @@ impl Parser<'_> {
             }
             _ => self.location_of_kind(),
         }
+    }
+
+    /// Reads the place of a call, up to the bracket that closes its call site. Of a deep stack of
+    /// calls, as programs with their own stacks of Python calls have it, the outermost are left
+    /// out.
+    fn caller(&mut self) -> Result<Arc<Location>, Error> {
+        if self.depth + CALLS_LEFT_OUT > MAX_DEPTH {
+            self.scanner.balanced(b')')?;
+            return Ok(Arc::new(Location::Unknown));
+        }
+        let caller = self.location()?;
+        self.scanner.expect(")")?;
+        Ok(caller)
     }
 
     fn named_location(&mut self, name: Arc<str>) -> Result<Arc<Location>, Error> {
@@ -73,8 +89,7 @@ impl Parser<'_> {
             self.scanner.expect("(")?;
             let callee = self.location()?;
             self.scanner.expect_word("at")?;
-            let caller = self.location()?;
-            self.scanner.expect(")")?;
+            let caller = self.caller()?;
             return Ok(Arc::new(Location::CallSite { callee, caller }));
         }
         if self.scanner.eat_word("fused") {

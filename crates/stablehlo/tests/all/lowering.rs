@@ -215,3 +215,33 @@ fn results_in_the_place_of_operands_stay_there() {
     let raised = print(&from_module(&module).expect("raises"), Form::Pretty);
     assert!(raised.contains(stated), "{raised}");
 }
+
+/// A place in a stack of 1,000 calls, by aliases and written out: the operation keeps its name and
+/// the place that was called last.
+#[test]
+fn deep_stacks_of_calls_are_cut_off() {
+    let program = |location: &str, aliases: &str| {
+        let text = format!(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  \
+             %y = stablehlo.tanh %x : tensor<4xf32> loc({location})\n  \
+             return %y : tensor<4xf32>\n}}\n{aliases}"
+        );
+        let module = read(text.into_bytes()).and_then(|module| to_module(&module));
+        module.unwrap_or_else(|error| panic!("{error}"))
+    };
+    let mut aliases = String::from("#loc0 = loc(\"main.py\":1:1)\n");
+    let mut written = String::from("\"main.py\":1:1");
+    for call in 1..=1000 {
+        let before = call - 1;
+        aliases += &format!("#loc{call} = loc(callsite(\"f.py\":{call}:1 at #loc{before}))\n");
+        written = format!("callsite(\"f.py\":{call}:1 at {written})");
+    }
+    for module in [
+        program("\"tanh\"(#loc1000)", &aliases),
+        program(&format!("\"tanh\"({written})"), ""),
+    ] {
+        let text = module.to_string();
+        let place = "op_name=\"tanh\" source_file=\"f.py\" source_line=1000";
+        assert!(text.contains(place), "{text}");
+    }
+}

@@ -110,7 +110,7 @@ fn location(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Loca
     Ok(match code {
         10 => Location::CallSite {
             callee: table.location(bytes)?,
-            caller: table.location(bytes)?,
+            caller: table.caller(bytes)?,
         },
         11 => Location::File {
             file: string_attribute(table, bytes)?,

@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// in memory, but printing writes all of them.
 const MAX_PARTS: u64 = 1 << 24;
 
+/// The nesting levels that stay free for what a place in a deep stack of calls consists of.
+const CALLS_LEFT_OUT: usize = 32;
+
 /// A decoded entry, and its number of parts.
 type Decoded<T> = Option<(T, u64)>;
 
@@ -90,6 +93,15 @@ impl<'f> Table<'f> {
             Attribute::Location(location) => Ok(location),
             _ => Err(cursor.error("expected a location, found another attribute")),
         }
+    }
+
+    /// The place of a call. Of a deep stack of calls the outermost are left out.
+    pub(super) fn caller(&mut self, cursor: &mut Cursor) -> Result<Arc<Location>, Error> {
+        if self.depth + CALLS_LEFT_OUT > MAX_DEPTH {
+            cursor.varint()?;
+            return Ok(Arc::new(Location::Unknown));
+        }
+        self.location(cursor)
     }
 
     fn attribute_at(&mut self, index: usize, cursor: &Cursor) -> Result<Attribute, Error> {
