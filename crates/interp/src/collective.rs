@@ -392,29 +392,33 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
     }
     let rows = size / count;
     dims[dimension as usize] = rows as i64;
-    let mut bytes = Vec::with_capacity(outer * rows * inner);
-    for o in 0..outer {
+    let mut own = Literal::zeros(&ArrayShape::new(whole.element_type(), &dims))?;
+    let block = rows * inner;
+    let blocks = own.bytes_mut().chunks_exact_mut(block.max(1));
+    for (o, own) in (0..outer).zip(blocks) {
         let start = (o * size + index * rows) * inner;
-        bytes.extend_from_slice(&whole.bytes()[start..start + rows * inner]);
+        own.copy_from_slice(&whole.bytes()[start..start + block]);
     }
-    let shape = ArrayShape::new(whole.element_type(), &dims);
-    Ok(Literal::from_bytes(&shape, &bytes)?)
+    Ok(own)
 }
 
 /// Concatenates arrays along a dimension.
 fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, OpError> {
     let first = parts.first().ok_or_else(|| invalid("a group of nobody"))?;
     let (outer, size, inner, mut dims) = around(first.shape(), dimension)?;
-    let mut bytes = Vec::with_capacity(first.bytes().len() * parts.len());
-    for o in 0..outer {
-        for part in parts {
-            same_shape(first, part)?;
-            bytes.extend_from_slice(&part.bytes()[o * size * inner..(o + 1) * size * inner]);
-        }
+    for part in parts {
+        same_shape(first, part)?;
     }
     dims[dimension as usize] *= parts.len() as i64;
-    let shape = ArrayShape::new(first.element_type(), &dims);
-    Ok(Literal::from_bytes(&shape, &bytes)?)
+    let mut whole = Literal::zeros(&ArrayShape::new(first.element_type(), &dims))?;
+    let block = size * inner;
+    let mut blocks = whole.bytes_mut().chunks_exact_mut(block.max(1));
+    for o in 0..outer {
+        for (part, whole) in parts.iter().zip(&mut blocks) {
+            whole.copy_from_slice(&part.bytes()[o * block..(o + 1) * block]);
+        }
+    }
+    Ok(whole)
 }
 
 /// Evaluates `ragged-all-to-all(input, output, input_offsets, send_sizes, output_offsets,

@@ -129,7 +129,13 @@ impl<'m> AxisFinder<'m> {
             return Vec::new();
         };
         match &instruction.op {
-            Op::Scatter { dims, .. } => return scatter_axes(dims, &operands),
+            Op::Scatter { dims, to_apply, .. } => {
+                let mut axes = scatter_axes(dims, &operands);
+                if let Some(op) = combination(self.module, *to_apply) {
+                    axes.extend(update_axes(dims, &operands, op, parts));
+                }
+                return axes;
+            }
             Op::CustomCall(_) => return batch_axes(instruction, &operands),
             op if is_collective(op) => return collective_axes(op, &operands),
             Op::Bitcast if is_reshape(self.module, id) => {}
@@ -680,6 +686,34 @@ fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
         }
     }
     axes
+}
+
+/// The axes of the dimensions of a scatter's updates that are no window's and no batch's: each
+/// device scatters some of the updates, and the results are combined.
+fn update_axes(dims: &ScatterDims, operands: &[Dims], op: Binary, parts: i64) -> Vec<Axis> {
+    let [_, indices, updates] = operands else {
+        return Vec::new();
+    };
+    let vector = usize::try_from(dims.index_vector_dim).unwrap_or(usize::MAX);
+    let index_dims = (0..indices.len()).filter(|dim| *dim != vector);
+    let update_dims = (0..updates.len()).filter(|&dim| {
+        let dim = i64::try_from(dim).unwrap_or(i64::MAX);
+        !dims.update_window_dims.contains(&dim)
+    });
+    let pairs = index_dims.zip(update_dims).filter(|(index, update)| {
+        let is_batch = dims
+            .scatter_indices_batching_dims
+            .iter()
+            .any(|own| usize::try_from(*own) == Ok(*index));
+        let size = updates.get(*update).copied().flatten();
+        !is_batch && size.is_some_and(|size| size >= parts)
+    });
+    let axis = |(index, update)| Axis {
+        kind: AxisKind::Contracted(Combination::By(op)),
+        operands: SmallVec::from_slice(&[None, Some(index), Some(update)]),
+        result: None,
+    };
+    pairs.map(axis).collect()
 }
 
 /// The binary operation that a computation applies to its two parameters in order, if it consists

@@ -85,6 +85,22 @@ impl Cut {
         Self::new(parts, places.collect())
     }
 
+    /// The cut that joins `count` neighbouring parts of this one; [`None`] if there are not as many
+    /// for each part.
+    pub(crate) fn joined(&self, count: i64) -> Option<Self> {
+        if count < 1 || self.parts % count != 0 {
+            return None;
+        }
+        let places = self.places.iter().map(|place| place / count);
+        Self::new(self.parts / count, places.collect())
+    }
+
+    /// The cut that says which of `count` neighbouring parts of this one a device has.
+    pub(crate) fn within(&self, count: i64) -> Option<Self> {
+        let places = self.places.iter().map(|place| place % count.max(1));
+        Self::new(count, places.collect())
+    }
+
     /// Whether each part of this cut of `size` elements consists of several whole parts of `fine`.
     pub fn is_coarser_than(&self, fine: &Self, size: i64) -> bool {
         if fine.parts % self.parts != 0 {

@@ -236,6 +236,54 @@ fn elements_are_spread_where_they_are() {
     }
 }
 
+/// Values that are combined by `OP` in bins, of which some are outside.
+const BINS: &str = "HloModule bins, num_partitions={N}
+combine { a = TYPE[] parameter(0)
+    b = TYPE[] parameter(1)
+    ROOT c = TYPE[] OP(a, b) }
+ENTRY main { start = TYPE[7,3] parameter(0), sharding={replicated}
+    bins = s32[ROWS,1] parameter(1), sharding={devices=[{N},1]<=[{N}]}
+    values = TYPE[ROWS,3] parameter(2), sharding={devices=[{N},1]<=[{N}]}
+    ROOT made = TYPE[7,3] scatter(start, bins, values), update_window_dims={1}, inserted_window_dims={0},
+        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combineTHEN }";
+
+#[test]
+fn updates_stay_where_they_are() {
+    let bins = 4 * 7 * 3;
+    for rows in ["64", "61"] {
+        for (element, op) in [
+            ("f32", "add"),
+            ("f32", "maximum"),
+            ("s32", "minimum"),
+            ("s32", "multiply"),
+            ("u32", "or"),
+        ] {
+            let text = BINS.replace("ROWS", rows).replace("TYPE", element);
+            let text = text.replace("OP", op);
+            // Each device's bins are combined.
+            receives(&text.replace("THEN", ", sharding={replicated}"), |_| {
+                2 * bins
+            });
+            let cut = ", sharding={devices=[{N},1]<=[{N}]}";
+            receives(&text.replace("THEN", cut), |_| 2 * bins);
+        }
+    }
+}
+
+#[test]
+fn axes_change_places() {
+    let text = "HloModule axes, num_partitions=8
+    ENTRY main { x = f32[16,16] parameter(0), sharding={devices=[2,4]<=[8]}
+        exchanged = f32[16,16] copy(x), sharding={devices=[4,2]<=[2,4]T(1,0)}
+        columns = f32[16,16] copy(exchanged), sharding={devices=[1,8]<=[8]}
+        ROOT rows = f32[16,16] copy(columns), sharding={devices=[8,1]<=[2,4]T(1,0)} }";
+    let part = 4 * 16 * 16 / 8;
+    // Half of a part, three quarters of one, and seven eighths change places; twice parts move.
+    let most = part / 2 + part + part * 3 / 4 + part * 7 / 8 + part;
+    let bytes = exchanged(text, 8, false);
+    assert!(bytes <= most, "{bytes} bytes, expected at most {most}");
+}
+
 #[test]
 fn statements_that_do_not_fit_are_told() {
     let refused = |text: &str| {

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::graph::{Node, ValueId};
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{
-    ArrayShape, Binary, Dim, DimNumbers, DraftId, ElementType, FloatFormat, Literal, Op, Scalar,
-    Shape,
+    ArrayShape, Binary, Dim, DimNumbers, Direction, DraftId, ElementType, FloatFormat, Literal, Op,
+    Scalar, Shape,
 };
 
 /// The largest or the smallest value of a floating-point type: an infinity, if it has one.
@@ -147,6 +147,24 @@ impl Emitter<'_> {
         let begin = self.filled(frame, begin, &dims)?;
         let id = self.binary(frame, op, begin, local.id)?;
         Ok(Local { id, ..local })
+    }
+
+    /// The array on devices that have the first part of a cut, and the identity of a combining
+    /// operation on the others, so that the array is in the combined result once.
+    pub(super) fn on_first_part(
+        &mut self,
+        frame: &mut Frame,
+        array: DraftId,
+        op: Binary,
+        cut: &Cut,
+    ) -> Result<DraftId, Error> {
+        let shape = frame.array(array);
+        let place = self.by_device(frame, cut.places())?;
+        let first = self.zero(frame, frame.array(place).element_type)?;
+        let is_first = self.compare(frame, Direction::Eq, place, first)?;
+        let identity = self.identity(frame, op, shape.element_type)?;
+        let nothing = self.filled(frame, identity, &shape.dims)?;
+        self.push(frame, Op::Select, &[is_first, array, nothing], None)
     }
 
     /// The identity element of a combining operation.

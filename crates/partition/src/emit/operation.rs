@@ -131,6 +131,11 @@ impl Emitter<'_> {
             let identity = self.identity(frame, *op, ty)?;
             begin = Some(std::mem::replace(init, identity));
         }
+        if let (Some((Combination::By(op), cut)), Op::Scatter { .. }) = (&contracted, &node.op)
+            && let Some(array) = operands.first_mut()
+        {
+            *array = self.on_first_part(frame, *array, *op, cut)?;
+        }
         let mut op = self.localized(node, &plan.picks, &plan.windows)?;
         let mut shape = part_shape(&node.shape, &plan.result);
         if let Op::CustomCall(call) = &mut op {

@@ -36,7 +36,10 @@ impl Emitter<'_> {
             let start = self.by_device(frame, &cut.starts(size))?;
             let ty = frame.array(array).element_type;
             let fill = match (by, &node.op) {
-                (Combination::By(op), Op::Reduce { .. }) => self.identity(frame, op, ty)?,
+                // An index that nothing is written to may be any number.
+                (Combination::By(op), Op::Reduce { .. } | Op::Scatter { .. }) => {
+                    self.identity(frame, op, ty)?
+                }
                 // Repeating the initial candidate does not change the selection.
                 (Combination::Selection, _) => operands[arrays + number],
                 _ => self.zero(frame, ty)?,

@@ -17,8 +17,9 @@ use tegula_ir::{ArrayShape, Dim, DimNumbers, Dims, DraftId, Op, Shape};
 pub(super) enum Move {
     /// Each device takes its part of a dimension.
     Slice { dim: usize },
-    /// A cut moves from one dimension to another.
-    AllToAll { from: usize, to: usize },
+    /// A cut moves from one dimension to another: `count` neighbouring parts of the first are
+    /// joined, and each part of the second is cut into as many.
+    AllToAll { from: usize, to: usize, count: i64 },
     /// Tiles move to other devices.
     Permute { sources: Vec<usize> },
     /// The parts of a dimension are joined, as far as the new sharding says.
@@ -75,8 +76,12 @@ fn next_move(
             targets.find(|&dim| now.cut(dim).is_none() && to.cut(dim) == Some(cut))
         {
             let next = now.with(from, None).with(target, Some(cut.clone()));
-            return Some((Move::AllToAll { from, to: target }, next));
+            let (to, count) = (target, cut.parts());
+            return Some((Move::AllToAll { from, to, count }, next));
         }
+    }
+    if let Some(found) = part_of_cut_moves(now, to, &size) {
+        return Some(found);
     }
     let mut permuted = now.clone();
     for dim in 0..now.rank() {
@@ -106,6 +111,42 @@ fn next_move(
     Some((Move::Gather { dim }, now.with(dim, coarser.cloned())))
 }
 
+/// A move of a part of a cut, from a dimension that has too many parts to one that has too few.
+/// Then both have as many parts as they should, which may lie on other devices still.
+fn part_of_cut_moves(
+    now: &Sharding,
+    wanted: &Sharding,
+    size: &dyn Fn(usize) -> i64,
+) -> Option<(Move, Sharding)> {
+    let parts = |of: &Sharding, dim: usize| of.cut(dim).map_or(1, Cut::parts);
+    let factor = |many: i64, few: i64| if many % few == 0 { many / few } else { 1 };
+    let pairs = (0..now.rank()).flat_map(|from| (0..now.rank()).map(move |to| (from, to)));
+    for (from, to) in pairs {
+        let surplus = factor(parts(now, from), parts(wanted, from));
+        let lack = factor(parts(wanted, to), parts(now, to));
+        let count = i64::try_from(tegula_expr::gcd(surplus, lack)).ok()?;
+        if from == to || count < 2 {
+            continue;
+        }
+        let cut = now.cut(from)?;
+        let rest = cut.joined(count)?;
+        let moved = cut.within(count)?;
+        let finer = match now.cut(to) {
+            Some(own) => own.then(&moved)?,
+            None => moved,
+        };
+        let is_even = rest.is_coarser_than(cut, size(from))
+            && now
+                .cut(to)
+                .is_none_or(|own| own.is_coarser_than(&finer, size(to)));
+        if is_even {
+            let next = now.with(from, Some(rest)).with(to, Some(finer));
+            return Some((Move::AllToAll { from, to, count }, next));
+        }
+    }
+    None
+}
+
 /// The bytes of a device's part of an array.
 pub(super) fn part_bytes(sharding: &Sharding, array: &ArrayShape) -> i64 {
     let dims: Vec<i64> = array.dims.iter().map(Dim::representative).collect();
@@ -133,7 +174,7 @@ fn move_cost(step: &Move, now: &Sharding, next: &Sharding, array: &ArrayShape) -
     cost::LATENCY
         + match step {
             Move::Slice { .. } => return part_bytes(next, array) / cost::MEMORY_PER_LINK,
-            Move::AllToAll { from, .. } => cost::scatter(part_bytes(now, array), parts(now, *from)),
+            Move::AllToAll { count, .. } => cost::scatter(part_bytes(now, array), *count),
             Move::Permute { .. } => part_bytes(now, array),
             Move::Gather { dim } => {
                 let members = parts(now, *dim) / parts(next, *dim).max(1);
@@ -176,9 +217,9 @@ impl Emitter<'_> {
             let bytes = move_cost(&step, &now.sharding, &next, &array) - cost::LATENCY;
             let id = match &step {
                 Move::Slice { dim } => self.take_part(frame, &now, &next, *dim, &sizes)?,
-                Move::AllToAll { from, to } => {
+                Move::AllToAll { from, to, .. } => {
                     self.exchanged("all-to-all", bytes);
-                    self.all_to_all(frame, &now, (*from, *to), dims, &scope)?
+                    self.all_to_all(frame, &now, &next, (*from, *to), &sizes, &scope)?
                 }
                 Move::Permute { sources } => {
                     self.exchanged("collective-permute", bytes);
@@ -321,20 +362,22 @@ impl Emitter<'_> {
         self.push(frame, op, &[array], None)
     }
 
-    /// Emits an all-to-all that moves the cut of dimension `from` to dimension `to`.
+    /// Emits an all-to-all that moves the cut of dimension `from`, or a part of it, to dimension
+    /// `to`.
     fn all_to_all(
         &mut self,
         frame: &mut Frame,
         now: &Local,
+        next: &Sharding,
         (from, to): (usize, usize),
-        dims: &Dims,
+        sizes: &[Option<i64>],
         scope: &Cut,
     ) -> Result<DraftId, Error> {
-        let groups = self.part_groups(&now.sharding, from, None, scope)?;
+        let groups = self.part_groups(&now.sharding, from, next.cut(from), scope)?;
         let members = groups.first().map_or(1, |group| number(group.len()));
         let shape = frame.array(now.id);
         let size_of = |dims: &Dims, dim: usize| dims.get(dim).and_then(Dim::as_static).unwrap_or(0);
-        let whole = size_of(dims, to);
+        let whole = size_of(&shape.dims, to);
         let part = tegula_expr::ceil_div(whole, members).unwrap_or(whole);
         let array = self.padded(frame, now.id, to, (0, part * members - whole), None)?;
         // The dimension to be cut becomes two: the number of the receiving device, and the index
@@ -372,6 +415,64 @@ impl Emitter<'_> {
             *dim = Dim::Static(own * members);
         }
         let array = self.push(frame, Op::Reshape, &[array], reshaped(&joined))?;
-        self.slice(frame, array, from, 0, size_of(dims, from))
+        let whole = sizes.get(from).copied().flatten().unwrap_or(0);
+        let part = next.cut(from).map_or(whole, |cut| cut.part_size(whole));
+        self.slice(frame, array, from, 0, part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cut of a dimension by axes of a mesh of 2 x 4 devices, the outer one first.
+    fn cut(axes: &str) -> Option<Cut> {
+        let places = (0..8).map(|device| {
+            axes.chars().fold(0, |place, axis| match axis {
+                'x' => place * 2 + device / 4,
+                _ => place * 4 + device % 4,
+            })
+        });
+        let parts = axes.chars().map(|axis| if axis == 'x' { 2 } else { 4 });
+        Cut::new(parts.product(), places.collect())
+    }
+
+    fn steps(from: [&str; 2], to: [&str; 2], sizes: [i64; 2]) -> Vec<&'static str> {
+        let [from, to] = [from, to].map(|cuts| Sharding::new(8, cuts.map(cut)));
+        let dims = sizes.map(Some);
+        let moves = moves(&from, &to, &dims, &Cut::whole(8));
+        assert_eq!(moves.last().map(|(_, last)| last), Some(&to));
+        let name = |(step, _): &(Move, Sharding)| match step {
+            Move::Slice { .. } => "slice",
+            Move::AllToAll { .. } => "all-to-all",
+            Move::Permute { .. } => "permute",
+            Move::Gather { .. } => "gather",
+        };
+        moves.iter().map(name).collect()
+    }
+
+    #[test]
+    fn cuts_move_between_dimensions() {
+        let even = [16, 16];
+        assert_eq!(steps(["x", ""], ["", "x"], even), ["all-to-all"]);
+        // A cut moves to a dimension that is cut already.
+        assert_eq!(steps(["y", "x"], ["", "xy"], even), ["all-to-all"]);
+        // Axes change places: half of the larger cut moves, then tiles go to their devices.
+        assert_eq!(
+            steps(["x", "y"], ["y", "x"], even),
+            ["all-to-all", "permute"]
+        );
+        assert_eq!(
+            steps(["", "xy"], ["yx", ""], even),
+            ["all-to-all", "permute"]
+        );
+        // Half of the parts of a cut of whole elements is no part of the array.
+        assert!(!steps(["x", "y"], ["y", "x"], [16, 6]).contains(&"all-to-all"));
+    }
+
+    #[test]
+    fn what_no_dimension_lacks_is_gathered() {
+        assert_eq!(steps(["xy", ""], ["x", ""], [16, 16]), ["gather"]);
+        assert_eq!(steps(["y", ""], ["", "x"], [16, 16]), ["slice", "gather"]);
     }
 }
