@@ -237,7 +237,7 @@ pub enum ExchangeError {
         reason: String,
     },
     /// The caller is not a member of the exchange.
-    #[error("device {device} is no member of the exchange `{name}`")]
+    #[error("device {device} is not a member of the exchange `{name}`")]
     NoMember {
         /// The caller.
         device: usize,

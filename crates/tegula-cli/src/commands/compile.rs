@@ -273,7 +273,7 @@ fn gpu_form(
 
 fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<(), Failure> {
     let path = args.output.as_ref();
-    let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
+    let path = path.ok_or_else(|| anyhow!("a cubin is a binary file: give its path with -o"))?;
     crate::terminal::result_file::write(path, bytes)?;
     Ok(())
 }
