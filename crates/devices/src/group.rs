@@ -106,10 +106,7 @@ pub enum GroupError {
         device: usize,
     },
     /// The iota form does not describe a list of groups.
-    #[error(
-        "the iota form of the groups does not list groups of at most the supported number of \
-            devices"
-    )]
+    #[error("the iota form of the groups must have two dimensions, groups and their size")]
     Iota,
     /// The operation is not a collective.
     #[error("the operation has no groups")]
