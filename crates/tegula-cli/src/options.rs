@@ -78,8 +78,8 @@ pub(crate) struct Common {
     /// GiB, such as 1.5GiB. The default is no limit.
     #[arg(long, global = true, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
-    /// Write a trace of the passes, or of `simulate` the simulated timeline, to this file. Perfetto
-    /// and `chrome://tracing` show it.
+    /// Write a timeline to this file: of the passes, or for `simulate` of the simulated chip. Open it
+    /// with Perfetto or `chrome://tracing`.
     #[arg(long, global = true, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

@@ -20,11 +20,11 @@ use tegula_sim_tpu::{PrintForm, print_kernel};
 /// Targets of `tegula compile`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum CompileTarget {
-    /// A CPU: machine code.
+    /// A CPU, as machine code.
     Cpu,
-    /// An NVIDIA GPU: CUDA C++.
+    /// An NVIDIA GPU, as CUDA C++.
     Cuda,
-    /// A TPU: layouts, memory spaces, and kernels for the simulated core.
+    /// A TPU, with tiled layouts, memory spaces, and kernels for the simulated core.
     Tpu,
 }
 
