@@ -231,7 +231,7 @@ impl<'a> Program<'a> {
         match code {
             0 => Ok(Self { functions, handle }),
             code => Err(Error::Compiler(format!(
-                "no program can be made: code {code}"
+                "NVRTC cannot create a program: error code {code}"
             ))),
         }
     }
@@ -259,9 +259,9 @@ impl<'a> Program<'a> {
             Form::Ptx => (self.functions.ptx_size, self.functions.ptx),
             Form::Cubin => (self.functions.cubin_size, self.functions.cubin),
         };
-        let mut bytes = self
-            .bytes(size, get)
-            .map_err(|code| Error::Compiler(format!("it gives no {form:?}: code {code}")))?;
+        let mut bytes = self.bytes(size, get).map_err(|code| {
+            Error::Compiler(format!("NVRTC returns no {form:?}: error code {code}"))
+        })?;
         if form == Form::Ptx && bytes.last() == Some(&0) {
             bytes.pop();
         }

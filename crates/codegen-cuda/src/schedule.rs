@@ -546,7 +546,10 @@ impl Resolver<'_> {
                 .ok()
                 .filter(|&blocks| blocks <= MAX_BLOCKS)
                 .ok_or_else(|| {
-                    Error::Sizes(format!("`{}` needs {wanted} blocks", function.name))
+                    Error::Sizes(format!(
+                        "`{}` needs {wanted} thread blocks, more than a launch may have",
+                        function.name
+                    ))
                 })?;
         }
         let sizes = function

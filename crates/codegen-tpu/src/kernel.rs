@@ -32,7 +32,7 @@ fn seen_as(
     shape: Shape,
 ) -> Result<InstructionId, LowerError> {
     let to = shape.as_array();
-    let to = to.ok_or_else(|| tegula_ir::Error::bug("a view is no array"))?;
+    let to = to.ok_or_else(|| tegula_ir::Error::bug("the result of a view is not an array"))?;
     let from = new.array_shape(value)?;
     let mut value = value;
     if from.element_type != to.element_type {

@@ -410,7 +410,9 @@ impl Lowering<'_> {
             } => self.kernel(*region, *kernel, reads, writes),
             Step::Pass { what, to, .. } => self.pass(*what, *to),
             Step::Leave(control) => self.leave(*control),
-            Step::Part { .. } => Err(tegula_ir::Error::bug("a part is no step").into()),
+            Step::Part { .. } => {
+                Err(tegula_ir::Error::bug("a part of the schedule is not a step").into())
+            }
             Step::Relayout { from, to, .. } => self.relayout(*from, *to),
             Step::Bitcast { root, from, to } => {
                 self.views.insert(*to, (*root, *from));

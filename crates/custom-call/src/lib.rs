@@ -101,7 +101,7 @@ pub enum CustomCallError {
         target: String,
     },
     /// The call uses computations of the program, which handlers cannot call.
-    #[error("the custom call `{target}` calls computations, which no handler can")]
+    #[error("the custom call `{target}` has called computations, which handlers do not support")]
     CallsComputations {
         /// `custom_call_target=`.
         target: String,

@@ -25,19 +25,22 @@ impl Rows {
                 return Err(format!("{} is not an index type", x.element_type()));
             }
             let number = |Wrapping(x): Wrapping<i64>| {
-                usize::try_from(x).map_err(|_| format!("{x} is no index"))
+                usize::try_from(x)
+                    .map_err(|_| format!("{x} is not an index: expected a number from 0"))
             };
             load::<Wrapping<i64>>(x).into_iter().map(number).collect()
         };
         let (starts, columns) = (numbers(starts)?, numbers(columns)?);
         if !starts.is_sorted() || starts.last().is_some_and(|&end| end > columns.len()) {
             return Err(format!(
-                "the rows are not parts of {} elements",
+                "the row offsets must increase from 0 to at most {}, the number of elements",
                 columns.len()
             ));
         }
         match columns.iter().find(|&&column| column >= inner) {
-            Some(column) => Err(format!("there is no column {column}, of {inner}")),
+            Some(column) => Err(format!(
+                "column {column} is out of range: there are {inner} columns"
+            )),
             None => Ok(Self { starts, columns }),
         }
     }

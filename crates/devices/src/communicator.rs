@@ -258,7 +258,7 @@ pub enum ExchangeError {
         process: usize,
     },
     /// The caller is not a member of the exchange.
-    #[error("device {device} is no member of the exchange `{name}`")]
+    #[error("device {device} is not a member of the exchange `{name}`")]
     NoMember {
         /// The caller.
         device: usize,

@@ -86,7 +86,7 @@ pub enum GroupError {
     #[error("`use_global_device_ids` needs `replica_groups` that name devices")]
     GlobalWithoutGroups,
     /// A number is out of range.
-    #[error("the groups name {number}, and there are {count}")]
+    #[error("the groups name number {number}: expected 0 to below {count}")]
     OutOfRange {
         /// The number.
         number: i64,
@@ -106,7 +106,7 @@ pub enum GroupError {
         device: usize,
     },
     /// The iota form does not describe a list of groups.
-    #[error("the groups' iota has no two dimensions, or too many devices")]
+    #[error("the iota form of the groups must have two dimensions, groups and their size")]
     Iota,
     /// The operation is not a collective.
     #[error("the operation has no groups")]

@@ -39,7 +39,7 @@ pub enum RunError<E> {
         device: usize,
     },
     /// A thread could not be started.
-    #[error("no thread for device {device}: {reason}")]
+    #[error("the thread of device {device} cannot be started: {reason}")]
     NoThread {
         /// The device.
         device: usize,

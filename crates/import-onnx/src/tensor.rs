@@ -180,7 +180,7 @@ fn from_raw(shape: &ArrayShape, raw: &[u8]) -> Result<Literal, Error> {
 
 fn count(shape: &ArrayShape) -> Result<usize, Error> {
     let count = shape.element_count().and_then(|n| usize::try_from(n).ok());
-    count.ok_or_else(|| Error::input("its dimensions are no sizes"))
+    count.ok_or_else(|| Error::input("its dimensions are not sizes"))
 }
 
 /// A literal from the lists of a tensor. Half-precision and smaller types are stored as bits in

@@ -147,7 +147,7 @@ impl Equality {
 
 /// The assumptions contradict each other: no values satisfy them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("what is assumed of the sizes contradicts itself")]
+#[error("the assumptions about the sizes contradict each other")]
 pub struct Contradictory;
 
 /// Decides whether two sizes are equal under the assumptions.

@@ -35,7 +35,7 @@ impl Gathered {
     fn of(&self, operand: usize) -> Result<Vec<&Literal>, OpError> {
         let all = self.parts.iter().map(|part| part.get(operand));
         let all = all.collect::<Option<Vec<_>>>();
-        all.ok_or_else(|| invalid("members have another number of operands"))
+        all.ok_or_else(|| invalid("the members of the group give different numbers of operands"))
     }
 
     /// Computes one result for each operand.
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
         let operands: Vec<Literal> = operands.collect::<Result<_, _>>()?;
         if matches!(op, Op::CollectivePermute { .. }) && writes_in_place(&operands) {
             return Err(unsupported(
-                "a permutation that writes to its second operand",
+                "a collective-permute that writes into its second operand",
             ));
         }
         let given = operands.clone();
@@ -218,7 +218,9 @@ impl Evaluator<'_> {
         match (combined, error) {
             (Some(combined), _) => Ok(combined.to_vec()),
             (None, Some(error)) => Err(error),
-            (None, None) => Err(invalid("another device could not combine what all gave")),
+            (None, None) => Err(invalid(
+                "another device failed to combine the members' arrays",
+            )),
         }
     }
 
@@ -259,14 +261,15 @@ impl Evaluator<'_> {
                 match operands == count {
                     true => Ok(sent.into_iter().cloned().collect()),
                     false => Err(invalid(format!(
-                        "{operands} operands are exchanged by {count} devices"
+                        "expected {count} operands, one for each device of the group, found \
+                            {operands}"
                     ))),
                 }
             }
             Op::RaggedAllToAll(_) => ragged(all).map(|result| vec![result]),
             Op::CollectiveBroadcast(_) => all.each(|parts| match parts {
                 [first, ..] => Ok((*first).clone()),
-                [] => Err(invalid("a group of nobody")),
+                [] => Err(invalid("a group has no devices")),
             }),
             Op::CollectivePermute {
                 pairs, channel_id, ..
@@ -275,7 +278,7 @@ impl Evaluator<'_> {
                 let source = source_of(pairs, number, numbers)?;
                 all.each(|parts| match source {
                     Some(source) => (parts.get(source).copied().cloned())
-                        .ok_or_else(|| invalid("a source that is not there")),
+                        .ok_or_else(|| invalid("the source device is not in the group")),
                     None => Ok(Literal::zeros(parts[own].shape())?),
                 })
             }
@@ -287,7 +290,7 @@ impl Evaluator<'_> {
     fn folded(&mut self, parts: &[&Literal], to_apply: ComputationId) -> Result<Literal, OpError> {
         let (first, others) = parts
             .split_first()
-            .ok_or_else(|| invalid("a group of nobody"))?;
+            .ok_or_else(|| invalid("a group has no devices"))?;
         let mut result = (*first).clone();
         let len = result.len();
         let mut callee = Callee::new(self, to_apply);
@@ -387,7 +390,7 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
     let (outer, size, inner, mut dims) = around(whole.shape(), dimension)?;
     if count == 0 || size % count != 0 {
         return Err(invalid(format!(
-            "{size} elements are not cut into {count} equal parts"
+            "{size} elements cannot be cut into {count} equal parts"
         )));
     }
     let rows = size / count;
@@ -404,7 +407,9 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
 
 /// Concatenates arrays along a dimension.
 fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, OpError> {
-    let first = parts.first().ok_or_else(|| invalid("a group of nobody"))?;
+    let first = parts
+        .first()
+        .ok_or_else(|| invalid("a group has no devices"))?;
     let (outer, size, inner, mut dims) = around(first.shape(), dimension)?;
     for part in parts {
         same_shape(first, part)?;
@@ -456,7 +461,7 @@ fn ragged(all: &Gathered) -> Result<Literal, OpError> {
             let target = inside(to[member][entry], size, room);
             let (Some(source), Some(target)) = (source, target) else {
                 return Err(invalid(format!(
-                    "rows that position {member} sends to position {own} lie beyond an array"
+                    "the rows that position {member} sends to position {own} are outside an array"
                 )));
             };
             result.bytes_mut()[target].copy_from_slice(&input.bytes()[source]);

@@ -209,7 +209,7 @@ impl Evaluator<'_> {
             }
         };
         let branch = branches.get(chosen).copied();
-        let branch = branch.ok_or_else(|| invalid("the branch chosen is not there"))?;
+        let branch = branch.ok_or_else(|| invalid("the selected branch does not exist"))?;
         self.computation(branch, vec![operands.swap_remove(chosen)])
     }
 }

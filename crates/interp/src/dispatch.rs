@@ -219,9 +219,7 @@ impl Evaluator<'_> {
             && value == size.and_then(Dim::as_static)
         {
             true => Ok(()),
-            false => Err(unsupported(
-                "sizes that are computed from data are not evaluated",
-            )),
+            false => Err(unsupported("sizes that are computed from data")),
         }
     }
 
@@ -476,7 +474,8 @@ impl Evaluator<'_> {
         operands: &Arrays,
         shape: &Shape,
     ) -> Result<Value, OpError> {
-        let routine = Lapack::of(call).ok_or_else(|| invalid("no routine of LAPACK"))?;
+        let routine =
+            Lapack::of(call).ok_or_else(|| invalid("the custom call is not a LAPACK routine"))?;
         let routine = routine.map_err(|e| invalid(&e))?;
         let mut operands: Vec<&Literal> = operands.0.iter().collect();
         let moved = self.moved_operand(routine, &operands)?;
@@ -602,7 +601,7 @@ impl Evaluator<'_> {
                     false => Err(unsupported("one replica is evaluated, which has one shard")),
                 }
             }
-            _ => Err(invalid("the custom call has no meaning of its own")),
+            _ => Err(invalid("the custom call has no built-in meaning")),
         }
     }
 

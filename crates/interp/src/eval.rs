@@ -324,7 +324,7 @@ impl<'m> Evaluator<'m> {
         self.kept = self.kept.saturating_add(value.byte_size());
         match self.options.max_bytes {
             Some(most) if self.kept > most => Err(OpError::Limit(format!(
-                "values take more than {most} bytes at once"
+                "the arrays that are live at once take more than {most} bytes"
             ))),
             _ => Ok(()),
         }

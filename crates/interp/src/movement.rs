@@ -12,7 +12,11 @@ pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, OpError> 
         usize::try_from(number)
             .ok()
             .filter(|&number| number < rank)
-            .ok_or_else(|| invalid(format!("dimension {number} of {rank}")))
+            .ok_or_else(|| {
+                invalid(format!(
+                    "there is no dimension {number} among {rank} dimensions"
+                ))
+            })
     };
     numbers.iter().map(position).collect()
 }
@@ -138,7 +142,7 @@ pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, OpError
         let in_range =
             0 <= slice.start && slice.start <= limit && limit <= size && slice.stride >= 1;
         if !in_range {
-            return Err(invalid("a slice lies outside its array"));
+            return Err(invalid("a slice is outside its array"));
         }
         let len = (limit - slice.start) as u64;
         walk.dims[dimension] = len.div_ceil(slice.stride as u64) as usize;

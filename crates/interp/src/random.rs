@@ -60,7 +60,7 @@ pub(crate) fn rng(
     }
     let (a, b) = (Bits::of(a).get(0), Bits::of(b).get(0));
     if draw(distribution, ty, a, b, 0).is_none() {
-        return Err(unsupported(format!("numbers of {ty} are not drawn")));
+        return Err(unsupported(format!("random numbers of type {ty}")));
     }
     crate::elementwise::fill(shape, |i| draw(distribution, ty, a, b, i).unwrap_or(0))
 }

@@ -35,7 +35,7 @@ fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<L
     let mut one = shape.clone();
     *one.dims
         .get_mut(dimension)
-        .ok_or_else(|| invalid("an output lacks the dimension"))? = Dim::Static(1);
+        .ok_or_else(|| invalid("an output does not have the scanned dimension"))? = Dim::Static(1);
     let parts = steps.iter().map(|step| step.reshaped(&one));
     let parts: Vec<Literal> = parts.collect::<Result<_, _>>()?;
     match parts.is_empty() {
@@ -66,7 +66,7 @@ impl Evaluator<'_> {
         let count = |total: usize| -> Result<usize, OpError> {
             let carries = usize::try_from(num_carries).ok();
             let rest = carries.and_then(|carries| total.checked_sub(carries));
-            rest.ok_or_else(|| invalid("fewer values than carries"))
+            rest.ok_or_else(|| invalid("the scan has fewer values than carries"))
         };
         let outputs = count(shapes.len())?;
         let mut inputs = operands;
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
             .collect::<Result<_, _>>()?;
         let measured = inputs.first().map(Literal::shape).or(outputs.first());
         let measured = measured
-            .ok_or_else(|| unsupported("a scan of no arrays"))?
+            .ok_or_else(|| unsupported("a scan without inputs and outputs"))?
             .clone();
         let dimension = position(dimension, measured.rank())?;
         let length = measured.dims[dimension].as_static().unwrap_or(0).max(0) as usize;
@@ -104,7 +104,9 @@ impl Evaluator<'_> {
         results.extend(carries);
         match shape {
             Shape::Tuple(_) => Ok(Value::Tuple(results)),
-            _ => results.pop().ok_or_else(|| invalid("a scan of nothing")),
+            _ => results
+                .pop()
+                .ok_or_else(|| invalid("a scan without results")),
         }
     }
 

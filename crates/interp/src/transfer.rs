@@ -20,8 +20,9 @@ impl Evaluator<'_> {
         match op {
             Op::Infeed(_) => {
                 let entry = host.queues.take_infeed();
-                let entry = entry
-                    .ok_or_else(|| OpError::Transfer("the host feeds nothing more".to_owned()))?;
+                let entry = entry.ok_or_else(|| {
+                    OpError::Transfer("the host has no more infeed data".to_owned())
+                })?;
                 self.received(shape, entry)
             }
             Op::Outfeed { .. } => {
@@ -63,7 +64,9 @@ impl Evaluator<'_> {
                 let entry = host.queues.receive(channel, host.timeout);
                 let entry = entry.ok_or_else(|| {
                     let seconds = host.timeout.as_secs_f64();
-                    OpError::Transfer(format!("nothing came on channel {channel} in {seconds} s"))
+                    OpError::Transfer(format!(
+                        "nothing was received on channel {channel} within {seconds} s"
+                    ))
                 })?;
                 self.received(shape, entry)
             }
@@ -77,7 +80,9 @@ impl Evaluator<'_> {
         let value = arranged(shape, &mut arrays)?;
         match arrays.next().is_none() && value.matches(shape) {
             true => Ok(value),
-            false => Err(OpError::Transfer("arrays of other shapes came".to_owned())),
+            false => Err(OpError::Transfer(
+                "the received arrays have other shapes than expected".to_owned(),
+            )),
         }
     }
 

@@ -129,7 +129,7 @@ impl Lapack {
 fn matrix(sizes: &[i64]) -> Result<(&[i64], [i64; 2]), String> {
     match sizes.split_last_chunk() {
         Some((batch, &last)) => Ok((batch, last)),
-        None => Err(format!("{sizes:?} is no matrix")),
+        None => Err(format!("an array of sizes {sizes:?} is not a matrix")),
     }
 }
 

@@ -68,7 +68,7 @@ fn call(module: &Module, operation: &Operation) -> Result<Call, Error> {
     let config = config.ok_or_else(|| Error::input("`tpu_custom_call` has no configuration"))?;
     let config: Json = serde_json::from_str(config).map_err(|error| {
         Error::input(format!(
-            "the configuration of `tpu_custom_call` is no JSON: {error}"
+            "the configuration of `tpu_custom_call` is not valid JSON: {error}"
         ))
     })?;
     let inner = config.get("custom_call_config").unwrap_or(&config);
@@ -108,7 +108,11 @@ fn call(module: &Module, operation: &Operation) -> Result<Call, Error> {
             (Some(slot), Some(operand)) if operand < operation.operands.len() => {
                 *slot = Some(operand);
             }
-            _ => return Err(Error::input("an alias of no operand or no result")),
+            _ => {
+                return Err(Error::input(
+                    "an alias names an operand or a result that does not exist",
+                ));
+            }
         }
     }
     Ok(Call {
@@ -130,7 +134,7 @@ fn bytes(config: &Json, field: &str) -> Result<Option<Bytes>, Error> {
     };
     let decoded = STANDARD.decode(text).map_err(|error| {
         Error::input(format!(
-            "`{field}` of a kernel's configuration is no base64: {error}"
+            "`{field}` of a kernel's configuration is not valid base64: {error}"
         ))
     })?;
     Ok(Some(decoded.into()))

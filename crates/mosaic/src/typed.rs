@@ -208,7 +208,10 @@ impl Reader<'_> {
 
     fn window(&self, operation: &mlir::Operation, window: &Attribute) -> Result<Window, Error> {
         let Some(entries) = window.as_entries() else {
-            return Err(at(operation, "a window's parameters are no dictionary"));
+            return Err(at(
+                operation,
+                "the parameters of a window are not a dictionary",
+            ));
         };
         let mut made = Window::default();
         for (key, value) in &**entries {
@@ -217,7 +220,7 @@ impl Reader<'_> {
                 "window_bounds" => made.bounds = value.as_integers().unwrap_or_default(),
                 "window_kind" => {
                     let Some(text) = bracketed(value, "tpu.element_window") else {
-                        return Err(unsupported(operation, "a window of another kind"));
+                        return Err(unsupported(operation, "unknown kind of window"));
                     };
                     let lists = crate::attributes::lists(&text);
                     let Some([low, high]) = lists.and_then(|l| <[Vec<i64>; 2]>::try_from(l).ok())
@@ -398,7 +401,7 @@ impl Reader<'_> {
                 match kind.as_deref() {
                     Some("arg_max") => Op::ReduceIndex(Reduction::Maximum, number("axis")?),
                     Some("arg_min") => Op::ReduceIndex(Reduction::Minimum, number("axis")?),
-                    _ => return Err(unsupported(operation, "a reduction of another kind")),
+                    _ => return Err(unsupported(operation, "unknown kind of reduction")),
                 }
             }
             "vector.transpose" | "tpu.transpose" => Op::Transpose(dims("permutation")?),
@@ -489,7 +492,7 @@ impl Reader<'_> {
             Some(Attribute::Type(ty)) => element(ty),
             _ => None,
         }
-        .ok_or_else(|| at(operation, format!("`{name}` is no type of elements")))
+        .ok_or_else(|| at(operation, format!("`{name}` is not an element type")))
     }
 
     fn constant(&self, operation: &mlir::Operation) -> Result<Constant, Error> {
@@ -497,7 +500,7 @@ impl Reader<'_> {
             Some(Attribute::Integer { value, .. }) => Constant::Splat(*value as u64),
             Some(Attribute::Float { bits, .. }) => Constant::Splat(*bits),
             Some(Attribute::Elements(elements)) => {
-                let wrong = || at(operation, "a constant of elements that are no numbers");
+                let wrong = || at(operation, "the elements of a constant are not numbers");
                 let (_, ty) = elements.ty.shaped().ok_or_else(wrong)?;
                 let size = ty
                     .storage_bytes()

@@ -81,7 +81,7 @@ fn segments(
     let mut sizes = match stated {
         Some(sizes) => sizes
             .as_integers()
-            .ok_or("its groups of operands are no list")?,
+            .ok_or("its groups of operands are not a list")?,
         None => {
             let count = operation.operands.len();
             let found = by_count.iter().find(|(operands, _)| *operands == count);
@@ -128,7 +128,9 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
         "tpu.dynamic_gather" | "tpu.iota" => {
             // Before version 5 or 6, depending on the operation, there is only one dimension.
             if let Some(dimension) = operation.attribute("dimension").cloned() {
-                let dimension = dimension.as_integer().ok_or("its dimension is no number")?;
+                let dimension = dimension
+                    .as_integer()
+                    .ok_or("its dimension is not a number")?;
                 operation
                     .attributes
                     .retain(|(key, _)| &**key != "dimension");

@@ -45,7 +45,7 @@ pub enum Error {
         reason: String,
     },
     /// The receiver of an array's sharding reported an error.
-    #[error("`{name}`: it was told how its operand is cut, and failed: {reason}")]
+    #[error("`{name}`: its handler failed when it was told the sharding of its operand: {reason}")]
     Inspection {
         /// The instruction.
         name: String,

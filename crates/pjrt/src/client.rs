@@ -336,7 +336,8 @@ entries! {
             slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size)
         };
         let devices = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
-        let devices = devices.ok_or_else(|| Error::invalid("this is no topology of ours"))?;
+        let devices = devices.ok_or_else(|| Error::invalid("the topology was not made by this \
+            plug-in"))?;
         let options = vec![("num_devices".to_owned(), Value::Integer(devices))];
         args.topology = Client::new(&Options::new(options)?, None).into_handle().cast();
     }

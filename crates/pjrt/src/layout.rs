@@ -51,7 +51,7 @@ impl Dense {
                 PJRT_Buffer_MemoryLayout_Type_Tiled => {
                     let tiled = &layout.value.tiled;
                     if tiled.num_tiles > 0 {
-                        return Err(Error::invalid("arrays of a CPU lie in no tiles"));
+                        return Err(Error::invalid("arrays on a CPU cannot have tiled layouts"));
                     }
                     let order = slice(tiled.minor_to_major, tiled.minor_to_major_size);
                     Self::from_minor_to_major(order, dims.len())
@@ -76,7 +76,7 @@ impl Dense {
             sorted.sort_unstable();
             sorted.into_iter().eq(0..rank)
         });
-        let message = || format!("{minor_to_major:?} is no order of {rank} dimensions");
+        let message = || format!("{minor_to_major:?} is not a permutation of {rank} dimensions");
         order
             .map(Self::new)
             .ok_or_else(|| Error::invalid(message()))
@@ -84,7 +84,11 @@ impl Dense {
 
     /// The order of dimensions that has these strides.
     pub(crate) fn from_strides(given: &[i64], dims: &[i64], width: usize) -> Result<Self, Error> {
-        let none = || Error::invalid(format!("strides {given:?} are of no order of {dims:?}"));
+        let none = || {
+            Error::invalid(format!(
+                "strides {given:?} are not those of a dense array of dimensions {dims:?}"
+            ))
+        };
         if given.len() != dims.len() {
             return Err(none());
         }

@@ -33,7 +33,7 @@ impl Request {
             Ok(chip) => chip,
             Err(unknown) => {
                 let text = std::fs::read_to_string(name);
-                let text = text.map_err(|_| format!("{unknown}, and no file is called so"))?;
+                let text = text.map_err(|_| format!("{unknown}, and no file has this name"))?;
                 Chip::parse(&text).map_err(|error| format!("{name}: {}", error.message))?
             }
         };

@@ -41,7 +41,7 @@ impl<'a> Message<'a> {
     }
 
     fn malformed(self) -> Error {
-        Error::invalid(format!("these bytes are no {}", self.name))
+        Error::invalid(format!("these bytes are not a valid {}", self.name))
     }
 }
 

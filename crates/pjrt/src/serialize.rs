@@ -43,7 +43,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Source, Vec<u8>), Error> {
         |why: &str| Error::new(Code::InvalidArgument, format!("serialised program: {why}"));
     let mut rest = bytes
         .strip_prefix(MAGIC)
-        .ok_or_else(|| refused("this is none of Tegula's"))?;
+        .ok_or_else(|| refused("it was not written by Tegula"))?;
     let cut = || refused("it ends too early");
     let version = take(&mut rest).ok_or_else(cut)?;
     if version != VERSION.as_bytes() {

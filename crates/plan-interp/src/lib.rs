@@ -436,7 +436,7 @@ impl Memory<'_> {
     }
 }
 
-const OUTSIDE: EvaluateError = EvaluateError::Malformed("an access lies outside its buffer");
+const OUTSIDE: EvaluateError = EvaluateError::Malformed("an access is outside its buffer");
 
 fn range(span: Span, offset: i64, size: i64) -> Result<std::ops::Range<usize>, EvaluateError> {
     if offset < 0 || size < 0 || offset + size > span.bytes {

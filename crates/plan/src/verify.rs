@@ -194,7 +194,7 @@ impl Verifier<'_> {
         ) && same.is_none_or(|s| !self.plan.same_place(s, value))
         {
             self.error(format!(
-                "{value} is written, but lies in a parameter or constant"
+                "{value} is written, but is stored in a parameter or constant"
             ));
         }
         let elided = same.is_some_and(|s| self.plan.same_place(s, value));
@@ -241,7 +241,7 @@ impl Verifier<'_> {
                 let shape = self.shape(*selector);
                 let scalar = [ElementType::Pred, ElementType::S32].contains(&shape.element_type);
                 if !scalar || shape.rank() != 0 || branches.is_empty() {
-                    let message = "the selector {} is no pred or s32, or there are no branches";
+                    let message = "the selector {} is not a pred or s32, or there are no branches";
                     self.error(message.replace("{}", &selector.to_string()));
                 }
                 let mut after: Option<Good> = None;
@@ -308,7 +308,7 @@ impl Verifier<'_> {
         self.read(predicate, good, "a loop");
         let shape = self.shape(predicate);
         if shape.element_type != ElementType::Pred || shape.rank() != 0 {
-            self.error(format!("the predicate {predicate} of a loop is no pred"));
+            self.error(format!("the predicate {predicate} of a loop is not a pred"));
         }
         let mut inside = good.clone();
         self.steps(body, &mut inside);

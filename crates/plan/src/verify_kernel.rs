@@ -45,13 +45,13 @@ fn check_kernel(kernel: &Kernel) -> Result<(), String> {
         }
         if is_local && !param.dims.iter().all(|dim| dim.as_constant().is_some()) {
             return Err(format!(
-                "parameter {i} is local, and its size is no constant"
+                "parameter {i} is local, and its size is not constant"
             ));
         }
     }
     for &var in &kernel.domain {
         let Some(IndexVar::Domain(extent)) = kernel.var(var) else {
-            return Err(format!("{} is no variable of the domain", name(var)));
+            return Err(format!("{} is not a variable of the domain", name(var)));
         };
         check.term(extent)?;
         check.define_var(var)?;
@@ -297,7 +297,7 @@ impl Check<'_> {
             return Ok(());
         };
         let Some(IndexVar::Loop(extent)) = self.kernel.var(*var) else {
-            return Err(format!("{} is no variable of a loop", name(*var)));
+            return Err(format!("{} is not a variable of a loop", name(*var)));
         };
         self.term(extent)?;
         let init: Vec<_> = self.all_used(init)?.into_iter().map(Some).collect();
@@ -316,12 +316,12 @@ impl Check<'_> {
 
     fn bind(&mut self, var: Var) -> Result<(), String> {
         let Some(IndexVar::Runtime { value, .. }) = self.kernel.var(var) else {
-            return Err(format!("{} is no run-time variable", name(var)));
+            return Err(format!("{} is not a run-time variable", name(var)));
         };
         let element_type = self.used(*value)?;
         if !element_type.is_integer() && element_type != ElementType::Pred {
             return Err(format!(
-                "{} is bound to {value}, which is no integer",
+                "{} is bound to {value}, which is not an integer",
                 name(var)
             ));
         }

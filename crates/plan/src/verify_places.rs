@@ -8,7 +8,10 @@ use tegula_ir::ALIGNMENT;
 pub(super) fn ids_exist(plan: &Plan) -> Result<(), String> {
     for (id, value) in &plan.values {
         if plan.buffers.get(value.buffer).is_none() {
-            return Err(format!("{id} lies in {}, which there is not", value.buffer));
+            return Err(format!(
+                "{id} is stored in {}, which does not exist",
+                value.buffer
+            ));
         }
     }
     ids(plan, &plan.parameters)?;
@@ -72,7 +75,7 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
         };
         if *lies_in(id) != place {
             errors.push(format!(
-                "{id} is parameter {i}, but does not lie in its memory"
+                "{id} is parameter {i}, but is not stored in its memory"
             ));
         }
     }
@@ -80,7 +83,7 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     for (i, &id) in plan.results.iter().enumerate() {
         if *lies_in(id) != Place::output(i) {
             errors.push(format!(
-                "{id} is result {i}, but does not lie in its memory"
+                "{id} is result {i}, but is not stored in its memory"
             ));
         }
     }
@@ -132,7 +135,7 @@ fn buffer(plan: &Plan, id: BufferId) -> Result<(), String> {
         ),
     };
     match available {
-        None => Err(format!("{id} is of {what}, which there is not")),
+        None => Err(format!("{id} is in {what}, which does not exist")),
         Some(available) if available < bytes => Err(format!(
             "{id} has {bytes} bytes of {what}, which has {available}"
         )),
@@ -149,16 +152,16 @@ fn inside(
 ) -> Result<(), String> {
     let start = start.filter(|&start| start >= 0);
     let start = start.ok_or_else(|| format!("the place of {id} in {what} is not known"))?;
-    let available = available.ok_or_else(|| format!("{id} is of {what}, which there is not"))?;
+    let available = available.ok_or_else(|| format!("{id} is in {what}, which does not exist"))?;
     if start % ALIGNMENT as i64 != 0 {
         return Err(format!(
-            "{id} is misaligned: it lies at {start}, no multiple of {ALIGNMENT}"
+            "{id} is misaligned: its offset {start} is not a multiple of {ALIGNMENT}"
         ));
     }
     match start.checked_add(bytes) {
         Some(end) if end <= available => Ok(()),
         _ => Err(format!(
-            "{id} of {bytes} bytes at {start} does not lie in {what} of {available} bytes"
+            "{id} of {bytes} bytes at {start} is not inside {what} of {available} bytes"
         )),
     }
 }

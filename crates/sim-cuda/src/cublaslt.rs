@@ -72,14 +72,18 @@ fn destroy(driver: &mut Driver, handle: Handle, is_it: fn(&Described) -> bool) -
             driver.described.remove(&handle);
             Ok(())
         }
-        _ => refuse(driver, INVALID_VALUE, "what is destroyed is not there"),
+        _ => refuse(
+            driver,
+            INVALID_VALUE,
+            "the object to destroy does not exist",
+        ),
     }
 }
 
 /// The value of an attribute: the host's size must be that of `T`, as the header states.
 fn attribute<T: Copy>(driver: &Driver, from: *const c_void, bytes: usize) -> Result<T, Status> {
     if from.is_null() || bytes != size_of::<T>() {
-        return refuse(driver, INVALID_VALUE, "an attribute of another size");
+        return refuse(driver, INVALID_VALUE, "the attribute has another size");
     }
     // SAFETY: the host passes `bytes` bytes, which are a number.
     Ok(unsafe { from.cast::<T>().read_unaligned() })
@@ -93,7 +97,7 @@ fn set(
     bytes: usize,
 ) -> Outcome {
     let Some(mut described) = driver.described.remove(&handle) else {
-        return refuse(driver, INVALID_VALUE, "what is described is not there");
+        return refuse(driver, INVALID_VALUE, "the described object does not exist");
     };
     let outcome = set_one(driver, &mut described, number, from, bytes);
     driver.described.insert(handle, described);
@@ -130,7 +134,7 @@ fn set_one(
             return refuse(
                 driver,
                 NOT_SUPPORTED,
-                "an attribute that the stand-in has not",
+                "the stand-in does not support this attribute",
             );
         }
     }
@@ -319,7 +323,8 @@ exported! {
         written: *mut usize,
     ) |driver| {
         if algorithm.is_null() || number != SLICES || bytes != size_of::<c_int>() {
-            return refuse(driver, INVALID_VALUE, "an attribute of an algorithm that the stand-in has not");
+            return refuse(driver, INVALID_VALUE, "the stand-in does not support this attribute \
+                of an algorithm");
         }
         // SAFETY: the host passes an algorithm from the heuristic.
         let [name, _, _, workspace, ..] = unsafe { algorithm.read_unaligned() };

@@ -58,10 +58,13 @@ impl Operation {
         layouts.iter().try_for_each(|layout| layout.check(driver))?;
         let [a, b, c, d] = layouts;
         if !EPILOGUES.contains(&self.epilogue) {
-            return refuse(NOT_SUPPORTED, "an epilogue that the stand-in has not");
+            return refuse(NOT_SUPPORTED, "the stand-in does not support this epilogue");
         }
         if self.epilogue & BIAS != 0 && self.bias == 0 {
-            return refuse(INVALID_VALUE, "an epilogue with a bias, and none is given");
+            return refuse(
+                INVALID_VALUE,
+                "the epilogue needs a bias, and none is given",
+            );
         }
         if self.transposed.iter().any(|op| !(0..=1).contains(op)) {
             return refuse(NOT_SUPPORTED, "an unknown transposition");
@@ -86,7 +89,7 @@ impl Operation {
         }
         let overlap = |layout: &&Layout| layout.batch > 1 && layout.stride == 0;
         if [d].iter().any(overlap) {
-            return refuse(INVALID_VALUE, "batches of the result lie in one place");
+            return refuse(INVALID_VALUE, "batches of the result overlap in memory");
         }
         if a.kind == S8 {
             let sizes = [
@@ -182,7 +185,7 @@ impl Product {
             return refuse(
                 driver,
                 INVALID_VALUE,
-                "the result or the workspace lies where is read",
+                "the result or the workspace overlaps an operand",
             );
         }
         Ok(())

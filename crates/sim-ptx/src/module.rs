@@ -215,7 +215,7 @@ fn globals(source: &Source<'_>, variables: &Variables<'_>) -> Result<Vec<Global>
                         }
                         _ => {
                             let message = format!(
-                                "the address of `{name}` is no value for `{}`",
+                                "the address of `{name}` cannot initialise `{}`",
                                 variable.name
                             );
                             return Err(ParseError::new(variable.position, message));

@@ -53,7 +53,7 @@ impl Torus {
             }
             let size: usize = part
                 .parse()
-                .map_err(|_| wrong(format!("has `{part}`, which is no number of chips")))?;
+                .map_err(|_| wrong(format!("has `{part}`, which is not a number of chips")))?;
             if size == 0 {
                 return Err(wrong("has an axis of 0 chips".to_owned()));
             }

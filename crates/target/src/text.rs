@@ -89,7 +89,8 @@ fn read_line<'a>(line: &'a str, chip: &mut Chip) -> Result<(), Wrong<'a>> {
                 Ok(())
             }
             None => {
-                let message = format!("`{value}` is no tile rule: `compact` or `two_rows`");
+                let message =
+                    format!("unknown tile rule `{value}`: expected `compact` or `two_rows`");
                 Err((value, message))
             }
         },
@@ -107,7 +108,7 @@ fn read_line<'a>(line: &'a str, chip: &mut Chip) -> Result<(), Wrong<'a>> {
 fn name<'a>(key: &'a str, value: &'a str, chip: &mut Chip) -> Result<(), Wrong<'a>> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if value.is_empty() || !value.chars().all(part) {
-        let message = format!("`{value}` is no name: letters, digits, `-`, `_` and `.`");
+        let message = format!("`{value}` is not a name: use letters, digits, `-`, `_` and `.`");
         return Err((if value.is_empty() { key } else { value }, message));
     }
     if key == "alias" {
@@ -142,14 +143,14 @@ fn quantity<'a>(param: Param, text: &'a str, source: &str) -> Result<Quantity, W
         let message = format!("`{name}` takes a number and a unit, not `{text}`");
         return Err((text, message));
     };
-    let known = Unit::from_name(unit).ok_or_else(|| (unit, format!("`{unit}` is no unit")))?;
+    let known = Unit::from_name(unit).ok_or_else(|| (unit, format!("`{unit}` is not a unit")))?;
     if known.dimension() != param.dimension() {
         let (is, wanted) = (known.dimension(), param.dimension());
         let message = format!("`{unit}` measures {is:?}, but `{name}` is {wanted:?}");
         return Err((unit, message));
     }
     if source.is_empty() {
-        let message = format!("`{name}` has no source: write `# where it is from` behind it");
+        let message = format!("`{name}` has no source: add `# SOURCE` at the end of the line");
         return Err((text, message));
     }
     let (uncertain, digits) = match number.strip_prefix('~') {
@@ -164,14 +165,14 @@ fn quantity<'a>(param: Param, text: &'a str, source: &str) -> Result<Quantity, W
             let wrong = || {
                 (
                     number,
-                    format!("`{number}` is no number that is not negative"),
+                    format!("expected a non-negative number, found `{number}`"),
                 )
             };
             Some(value.ok_or_else(wrong)?)
         }
     };
     if known.dimension() == Dimension::Count && value.is_some_and(|value| value.fract() != 0.0) {
-        return Err((number, format!("`{number}` is no whole number")));
+        return Err((number, format!("expected an integer, found `{number}`")));
     }
     Ok(Quantity {
         value,

@@ -38,7 +38,7 @@ pub enum TileError {
     #[error("the default layout of the chip {0} is not known")]
     Chip(String),
     /// A dimension is negative.
-    #[error("a dimension of size {0}")]
+    #[error("a dimension has the invalid size {0}")]
     Dimension(i64),
     /// The padded size overflows.
     #[error("the padded size does not fit into 63 bits")]

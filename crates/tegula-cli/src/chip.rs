@@ -13,7 +13,7 @@ pub(crate) fn load(name: &str) -> Result<Chip, Failure> {
     };
     let path = Path::new(name);
     if !path.is_file() {
-        return Err(anyhow!("{unknown}, and no file is called so").into());
+        return Err(anyhow!("{unknown}, and no file has this name").into());
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
     Chip::parse(&text).map_err(|wrong| {

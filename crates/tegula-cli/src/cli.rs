@@ -13,7 +13,7 @@ use crate::trace;
 use clap::{CommandFactory, Parser, Subcommand};
 use tegula::Interrupt;
 
-/// Compile and run machine-learning programs, and ask why.
+/// Compile and run machine-learning programs, and explain each decision of the compiler.
 #[derive(Debug, Parser)]
 #[command(name = "tegula", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -25,55 +25,56 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 for success; 1 for a finding or a failed check; 2 for bad usage, bad input, or output
-that cannot be written; 124 if the time limit was reached; 130 if it was interrupted.";
+that cannot be written; 124 if the time limit was reached; 130 after Ctrl-C.";
 
 /// What `tegula` prints when it is called without a command: what to try first.
 const WELCOME: &str = "\
-Tegula compiles and runs machine-learning programs, and says why they are compiled so. A program is a
-file of HLO or StableHLO, of jax.export, or an ONNX model; `-` is standard input. Try first:
+Tegula compiles and runs machine-learning programs, and explains each decision of the compiler. A
+program is a file with HLO, StableHLO, a `jax.export` artifact or an ONNX model; `-` is standard
+input. Try first:
 
   tegula run model.hlo                       run it on random inputs
-  tegula bench model.hlo                     how long it takes, kernel by kernel
-  tegula compile model.hlo --emit fused      what is computed together, and why
-  tegula index model.hlo                     which elements every operation reads
-  tegula layout model.hlo --chip v5e         how its arrays lie on a TPU
-  tegula simulate model.hlo --report r.html  what a TPU does, and when
-  tegula explore model.hlo                   all of this on a page in your browser
+  tegula bench model.hlo                     measure its time, kernel by kernel
+  tegula compile model.hlo --emit fused      print which operations are fused, and why
+  tegula index model.hlo                     print which elements each operation reads
+  tegula layout model.hlo --chip v5e         print its layouts and memory spaces on a TPU
+  tegula simulate model.hlo --report r.html  simulate it on a TPU core
+  tegula explore model.hlo                   show all of this on a page in your browser
 
-`tegula help` lists all commands, `tegula COMMAND --help` the options of one. The folder
-examples/models of the sources has programs.";
+`tegula help` lists all commands, and `tegula COMMAND --help` the options of one. The folder
+examples/models of the source code has programs to try.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Compile a program, run it, and show or check what it gives.
+    /// Compile and run a program, and print or check its results.
     Run(run::RunArgs),
-    /// Measure how long a program takes to compile and run, kernel by kernel.
+    /// Measure how long a program takes to compile and to run, kernel by kernel.
     Bench(bench::BenchArgs),
-    /// Print one of a program's forms on its way to machine code, or write an object for C.
+    /// Print a program in one of the compiler's forms, or write an object file for C programs.
     Compile(compile::CompileArgs),
-    /// Print which elements of its operands each instruction reads: its indexing maps.
+    /// Print indexing maps: which elements of its operands each instruction reads.
     Index(index::IndexArgs),
-    /// Simplify an indexing map.
+    /// Simplify an indexing map that is given as text.
     Simplify(simplify::SimplifyArgs),
-    /// Print the size of an array with padding and the positions of its elements, and draw it.
+    /// Print an array's size with padding and its elements' positions in memory, or draw it.
     Shape(shape::ShapeArgs),
-    /// Print the shapes of a program's values; prove that two sizes are equal.
+    /// Print the shapes of a program's values, or prove that two sizes are equal.
     Sizes(sizes::SizesArgs),
-    /// Print a program with layouts, tiles and memory spaces for a TPU, and why.
+    /// Print a program with layouts, tiles and memory spaces for a TPU, and explain them.
     Layout(layout::LayoutArgs),
-    /// Cut a program over sharded arrays into one for each device, and print that.
+    /// Partition a program with sharded arrays, and print the program that each device runs.
     Partition(partition::PartitionArgs),
-    /// Run a kernel or a program on a simulated TPU core: what is wrong, how long it takes.
+    /// Run a kernel or a program on a simulated TPU core, and report errors and times.
     Simulate(simulate::SimulateArgs),
-    /// Open a page that shows a program on its way: fusion, maps, layouts, code, memory and time.
+    /// Open a page that shows a program's fusion, maps, layouts, code, memory and time.
     Explore(explore::ExploreArgs),
     /// Find the smallest program on which a command still fails.
     Reduce(reduce::ReduceArgs),
-    /// Print completions for a shell.
+    /// Print tab completions for a shell.
     Completions(generate::CompletionsArgs),
     /// Write manual pages.
     Man(generate::ManArgs),
-    /// Print the JSON schema of what `--json` prints.
+    /// Print the JSON schemas of the documents that `--json` prints.
     Schema(generate::SchemaArgs),
 }
 

@@ -86,15 +86,15 @@ documents! {
 /// The results and times of a run.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct RunResult {
-    /// Whether every result that was compared is near enough to its reference.
+    /// Whether every result that was compared is within the tolerance; true without `--check`.
     pub ok: bool,
-    /// The seed from which inputs were made up; null if they were given.
+    /// The seed of the random inputs; null if inputs were read from a file.
     pub seed: Option<u64>,
-    /// The results in their order.
+    /// The results, in the program's order.
     pub outputs: Vec<RunOutput>,
-    /// Milliseconds from the verified program to one that is ready to run.
+    /// The time to compile the verified program, in milliseconds.
     pub compile_ms: f64,
-    /// Milliseconds of the fastest run.
+    /// The time of the fastest run, in milliseconds.
     pub run_ms: f64,
 }
 
@@ -103,12 +103,13 @@ pub(crate) struct RunResult {
 pub(crate) struct RunOutput {
     /// Its number, from 0.
     pub index: usize,
-    /// Its type and sizes, as HLO writes them.
+    /// Its element type and dimensions in HLO's notation, for example `f32[2,3]`.
     pub shape: String,
-    /// How many elements it has.
+    /// The number of its elements.
     pub elements: usize,
-    /// The first elements, row-major. A number that JSON has no form for is a string: `nan`, `inf`,
-    /// `-inf`; a complex number is a list of two.
+    /// The first elements, in row-major order. `--outputs` writes all of them. Numbers that JSON
+    /// cannot express are the strings `nan`, `inf` and `-inf`; a complex number is a list of its real
+    /// and imaginary part.
     pub values: Vec<Value>,
     /// The comparison with a reference, if `--check` was given.
     #[serde(flatten)]
@@ -118,79 +119,81 @@ pub(crate) struct RunOutput {
 /// A comparison with a reference.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Check {
-    /// The largest difference.
+    /// The largest absolute difference.
     pub max_abs: f64,
-    /// The largest difference relative to the reference's element.
+    /// The largest difference relative to the reference element.
     pub max_rel: f64,
-    /// Whether all elements are near enough.
+    /// Whether all elements are within the tolerance.
     pub ok: bool,
 }
 
 /// How long a program takes.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Measurement {
-    /// Milliseconds to read and verify the text.
+    /// The time to read and verify the text, in milliseconds.
     pub read_ms: f64,
-    /// Milliseconds to compile it.
+    /// The time to compile the program, in milliseconds.
     pub compile_ms: f64,
-    /// The median of all runs, in milliseconds.
+    /// The median time of all runs, in milliseconds.
     pub run_ms_median: f64,
-    /// The fastest run.
+    /// The time of the fastest run, in milliseconds.
     pub run_ms_min: f64,
-    /// A run on a device without copies to and from it; null on a CPU.
+    /// The time of a run on the GPU without copies from and to the host, in milliseconds; null on a
+    /// CPU.
     pub device_ms: Option<f64>,
-    /// Bytes of the arena, the results and what is kept of frozen inputs.
+    /// The bytes of the arena, the results, and what was computed from frozen inputs alone.
     pub peak_bytes: i64,
-    /// How many inputs are frozen.
+    /// The number of frozen inputs.
     pub frozen: usize,
-    /// Threads that a run may use.
+    /// The number of threads that a run may use.
     pub threads: u16,
-    /// The seed from which inputs were made up; null if they were given.
+    /// The seed of the random inputs; null if inputs were read from a file.
     pub seed: Option<u64>,
-    /// Kernels and calls of routines, the slowest first.
+    /// The kernels and library calls, the slowest first.
     pub kernels: Vec<KernelTime>,
 }
 
-/// How long a model takes whose sizes depend on data, and which therefore runs in stages.
+/// How long a model takes that runs in stages, because shapes in it depend on computed values.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct StagedMeasurement {
-    /// Milliseconds to read and compile it, the first run among them.
+    /// The time to read and compile the model, which includes its first run, in milliseconds.
     pub compile_ms: f64,
-    /// The median of all runs, in milliseconds.
+    /// The median time of all runs, in milliseconds.
     pub run_ms_median: f64,
-    /// The fastest run.
+    /// The time of the fastest run, in milliseconds.
     pub run_ms_min: f64,
-    /// Threads that a run may use.
+    /// The number of threads that a run may use.
     pub threads: u16,
-    /// The stages in their order.
+    /// The stages, in the order in which they run.
     pub stages: Vec<StageTime>,
 }
 
 /// How long a stage takes.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct StageTime {
-    /// Kernels and calls of routines, the slowest first.
+    /// The kernels and library calls, the slowest first.
     pub kernels: Vec<KernelTime>,
 }
 
-/// How long a kernel or a call of a routine takes in one run of the program.
+/// The time of a kernel or a library call within one run of the program.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct KernelTime {
     /// Its name.
     pub name: String,
-    /// Milliseconds in all its runs.
+    /// The time of all its executions together, in milliseconds.
     pub ms: f64,
-    /// How often it runs.
+    /// The number of executions.
     pub runs: u64,
-    /// Thousand millions of operations in a second.
+    /// 10^9 arithmetic operations per second.
     pub gflops: f64,
-    /// Thousand millions of bytes read and written in a second.
+    /// 10^9 bytes read and written per second.
     pub gbytes_per_s: f64,
-    /// The part of what this machine can do at most that it reaches; null where that is not known.
+    /// The fraction of this machine's peak that it reaches, from 0 to 1: of the peak rate of
+    /// operations or of the memory bandwidth, whichever fraction is larger. Null if it is unknown.
     pub share_of_ceiling: Option<f64>,
 }
 
-/// A form of a program, as text.
+/// A program in one of the compiler's forms, as text.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Text {
     /// The text.
@@ -200,43 +203,43 @@ pub(crate) struct Text {
 /// Files that were written.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Files {
-    /// Each of them.
+    /// The files.
     pub files: Vec<WrittenFile>,
 }
 
 /// A file that was written.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WrittenFile {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: usize,
 }
 
 /// The passes of a pipeline.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Passes {
-    /// Their names, in their order.
+    /// Their names, in the order in which they run.
     pub passes: Vec<&'static str>,
 }
 
-/// Indexing maps.
+/// The indexing maps of instructions.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Maps {
-    /// Instructions with the maps of their operands.
+    /// The instructions, each with the maps of its operands.
     pub instructions: Vec<InstructionMaps>,
 }
 
 /// The maps of an instruction.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct InstructionMaps {
-    /// The instruction.
+    /// The instruction's name.
     pub name: String,
-    /// `output-to-input` or `input-to-output`.
+    /// The direction of the maps: `output-to-input` or `input-to-output`.
     pub direction: &'static str,
     /// Its operands.
     pub operands: Vec<OperandMaps>,
-    /// For each array of its result, how it is tiled, if that is asked for.
+    /// With `--tiles`: the tiling of each array of its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiles: Option<Vec<Tiles>>,
 }
@@ -244,30 +247,31 @@ pub(crate) struct InstructionMaps {
 /// The tiles of one array of an instruction's result, and of what it reads.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Tiles {
-    /// The dimensions that are tiled: parallel ones, then what is summed over.
+    /// The dimensions that are tiled: those of the result, then those that are summed over.
     pub space: Vec<SpaceDim>,
-    /// The tiles of the operands' arrays. In their terms `i0` is the number of the tile along
-    /// the first dimension of the space, `t0` its size if that is open, `rt0` a run-time value.
+    /// The tiles of the operands' arrays. In their terms, `i0` is the number of the tile along the
+    /// first dimension of the space, `t0` the tile size there if it is symbolic, and `rt0` a value
+    /// that is known at run time.
     pub operands: Vec<OperandTiles>,
 }
 
 /// A dimension that is tiled.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SpaceDim {
-    /// `d0` of the result, `s0` of what an operation sums over.
+    /// `d0` is dimension 0 of the result, and `s0` the first dimension that is summed over.
     pub name: String,
-    /// `parallel` or `sequential`.
+    /// `parallel` for a dimension of the result, `sequential` for one that is summed over.
     pub kind: &'static str,
-    /// The operation that sums.
+    /// For a dimension that is summed over: the instruction that sums.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instruction: Option<String>,
-    /// Its elements.
+    /// The size of the dimension, in elements.
     pub extent: i64,
-    /// The elements of a tile, unless that is open.
+    /// The size of a tile, in elements; null if it is symbolic.
     pub size: Option<i64>,
-    /// How many tiles there are.
+    /// The number of tiles; null if the tile size is symbolic.
     pub tiles: Option<i64>,
-    /// When tiles divide the dimension, unless they always do.
+    /// The condition under which tiles divide the dimension evenly; absent if they always do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divides: Option<String>,
 }
@@ -275,51 +279,51 @@ pub(crate) struct SpaceDim {
 /// The tiles of an array of an operand.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct OperandTiles {
-    /// The operand's number.
+    /// The operand's number, from 0.
     pub operand: usize,
-    /// Which array of a tuple, if it is not the first.
+    /// If the operand is a tuple: the number of the array in it; absent for the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<usize>,
-    /// One for each way in which it is read.
+    /// The tiles: one for each indexing map by which the array is read.
     pub tiles: Vec<Tile>,
-    /// Why nothing is known, if nothing is.
+    /// Why the tiles are unknown, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
 
-/// A tile.
+/// A tile of an operand: the elements that one tile of the result is computed from.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Tile {
-    /// Along each dimension of the array.
+    /// Its extent along each dimension of the array.
     pub dims: Vec<TileDim>,
-    /// Whether it has no element that is not read.
+    /// Whether every element of the tile is read. If not, the tile also has elements that are not.
     pub exact: bool,
-    /// Otherwise, when that is so.
+    /// If it is not exact in general: the condition under which it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exact_if: Option<String>,
-    /// When anything is read, unless it always is.
+    /// The condition under which anything is read; absent if something always is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub present_if: Option<String>,
-    /// Whether no smaller tile has all that is read.
+    /// Whether no smaller tile contains all elements that are read.
     pub smallest: bool,
-    /// Why it is not exact.
+    /// Why it is not exact; empty if it is.
     pub reasons: Vec<String>,
 }
 
-/// A tile along one dimension: `offset + stride * j` for `0 <= j < size`, from `lower` on and
-/// below `upper`.
+/// A tile along one dimension: the indices `offset + stride * j` for `0 <= j < size` that are at
+/// least `lower` and less than `upper`. All members are terms, as text.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TileDim {
     /// The first index.
     pub offset: String,
-    /// How many.
+    /// The number of indices.
     pub size: String,
-    /// How far apart.
+    /// The distance between consecutive indices.
     pub stride: String,
-    /// The least index that is read.
+    /// The smallest index that is read, if `offset` may be smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lower: Option<String>,
-    /// The least index that is no longer read.
+    /// One more than the largest index that is read, if the tile may extend past it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upper: Option<String>,
 }
@@ -327,27 +331,28 @@ pub(crate) struct TileDim {
 /// The maps of an operand, or of one array of an operand that is a tuple.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct OperandMaps {
-    /// The operand's number.
+    /// The operand's number, from 0.
     pub operand: usize,
-    /// The maps, simplified. All elements that are needed are in one of them.
+    /// The simplified maps. Together they name every element that is needed.
     pub maps: Vec<String>,
-    /// Whether they name exactly the elements that are needed; otherwise these and perhaps more.
+    /// Whether the maps name exactly the elements that are needed. If not, they may name more.
     pub exact: bool,
-    /// Why there is no map, if there is none.
+    /// Why there is no map; null if there is one.
     pub unknown: Option<String>,
-    /// For each map, the rules that simplified it.
+    /// With `--explain`: for each map, the rules that simplified it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Vec<String>>>,
-    /// For each map, whose array it leads to, if that is another device's.
+    /// For the maps of a collective: for each map, the participant whose array is read, as a term;
+    /// null for the device's own array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub participants: Option<Vec<Option<String>>>,
-    /// Which array of a tuple, if it is not the first.
+    /// If the operand is a tuple: the number of the array in it; absent for the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<usize>,
-    /// How much of the operand a fusion reads.
+    /// For a fusion: how much of the operand it reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilization: Option<Utilization>,
-    /// For each map, how a warp of a GPU loads its elements.
+    /// For a fusion: for each map, how well the loads of a GPU's first warp coalesce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coalescing: Option<Vec<Option<Coalescing>>>,
 }
@@ -355,55 +360,55 @@ pub(crate) struct OperandMaps {
 /// How much of an operand is read.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Utilization {
-    /// Different elements that are read.
+    /// The number of distinct elements that are read.
     pub distinct: Option<u64>,
-    /// Elements that the operand has.
+    /// The number of elements of the operand.
     pub elements: Option<u64>,
-    /// Reads in all.
+    /// The number of reads; an element that is read twice counts twice.
     pub reads: Option<u64>,
-    /// Whether these are counts, not bounds.
+    /// Whether these numbers are exact. If not, they are upper bounds.
     pub exact: bool,
 }
 
-/// A warp's load.
+/// The memory accesses of a load by one warp of a GPU.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Coalescing {
-    /// Sectors of 32 bytes that it touches.
+    /// The number of 32-byte sectors that the load touches.
     pub sectors: u64,
-    /// Sectors at best.
+    /// The least number of sectors that can hold the loaded bytes.
     pub ideal: u64,
-    /// Bytes that are used.
+    /// The number of bytes that are loaded and used.
     pub bytes: u64,
 }
 
 /// A simplified map.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Simplified {
-    /// The map.
+    /// The map, as text.
     pub map: String,
     /// `ok`, `empty` (its domain has no point) or `undefined` (it divides by zero).
     pub status: &'static str,
-    /// Why simplifying ended.
+    /// With `--explain`: why the simplifier stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// The rules that led to it.
+    /// With `--explain`: the rules that were applied, in order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<String>>,
-    /// The result of `--check`, which evaluates both maps.
+    /// With `--check`: whether both maps have the same values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
 }
 
-/// Sizes and positions of an array.
+/// The size of an array, with and without padding, and the position of an element.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ShapeFacts {
-    /// Elements.
+    /// The number of elements.
     pub elements: i64,
-    /// Their bytes.
+    /// The bytes of the elements.
     pub bytes: i64,
-    /// Elements with padding.
+    /// The number of elements that the buffer holds, padding included.
     pub padded_elements: i64,
-    /// Bytes with padding.
+    /// The bytes of the buffer, padding included.
     pub padded_bytes: i64,
     /// The position in memory of the element given by `--index`, counted in elements.
     pub linear_index: Option<i64>,
@@ -421,45 +426,46 @@ pub(crate) struct Sizes {
 /// The shape of a value.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ValueShape {
-    /// Of a model that runs in stages: the stage, from 0.
+    /// For a model that runs in stages: the stage, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<usize>,
-    /// The computation that its instruction belongs to.
+    /// The computation that the instruction is in.
     pub computation: String,
-    /// The instruction.
+    /// The instruction's name.
     pub name: String,
-    /// Its shape; sizes that are not known are terms over those of the inputs.
+    /// Its shape. Symbolic sizes are terms over the sizes of the inputs.
     pub shape: String,
 }
 
-/// The shapes of what an ONNX model's nodes give.
+/// The shapes of the outputs of an ONNX model's nodes.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct NodeShapes {
-    /// Each of them.
+    /// The outputs of all nodes.
     pub values: Vec<NodeShape>,
 }
 
-/// The shape of what a node gives.
+/// The shape of one output of a node.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct NodeShape {
-    /// The name in the model.
+    /// The output's name in the model.
     pub name: String,
-    /// The shape; sizes that are not known are terms over those of the inputs.
+    /// Its shape. Symbolic sizes are terms over the sizes of the inputs.
     pub shape: String,
 }
 
 /// Whether two sizes are equal, and why.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SameSize {
-    /// True or false if that is proved, null if it is not.
+    /// True if the sizes are proved equal, false if they are proved to differ, null if neither is
+    /// proved.
     pub equal: Option<bool>,
-    /// Both sizes.
+    /// The two sizes, in the order given.
     pub sizes: [Size; 2],
     /// The relations between sizes that the proof uses.
     pub relations: Vec<String>,
     /// The steps of the proof.
     pub proof: Vec<String>,
-    /// The assumptions that would make a proof possible.
+    /// Without a proof: assumptions that would make one possible.
     pub missing: Vec<String>,
 }
 
@@ -468,88 +474,89 @@ pub(crate) struct SameSize {
 pub(crate) struct Size {
     /// The text given to `--why`.
     pub name: String,
-    /// As the program states it.
+    /// The size as the program states it.
     pub stated: String,
-    /// As it follows from sizes that nothing determines.
+    /// The size as a term over the independent sizes: those that no other size determines.
     pub size: String,
 }
 
-/// Layouts and places on a TPU.
+/// The layouts of a program's arrays on a TPU, and the memories that hold them.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Layouts {
-    /// The chip.
+    /// The chip's name.
     pub chip: String,
-    /// Estimated seconds that follow from layouts: traffic, denied preferences, copies.
+    /// The estimated cost of the layouts in seconds: memory traffic, layouts that operations prefer
+    /// but do not get, and copies from one layout to another.
     pub layout_seconds: f64,
-    /// Whether nothing better exists by that estimate.
+    /// Whether no other choice of layouts costs less by that estimate.
     pub is_best: bool,
-    /// Bytes of VMEM that buffers may use.
+    /// The bytes of VMEM that buffers may use.
     pub vmem_bytes: i64,
-    /// Bytes of it that are in use at once.
+    /// The most bytes of VMEM that are in use at once.
     pub vmem_peak_bytes: i64,
-    /// Arrays that are copied from one layout to another.
+    /// The number of arrays that are copied from one layout to another.
     pub copies: usize,
-    /// Copies between memories that run beside kernels.
+    /// The number of asynchronous copies between memories, which run while kernels compute.
     pub prefetches: usize,
-    /// All buffers.
+    /// The buffers.
     pub buffers: Vec<PlacedBuffer>,
 }
 
-/// A buffer and its place.
+/// A buffer, and the memory that holds it.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PlacedBuffer {
-    /// The instruction that gives it.
+    /// The instruction whose result it holds.
     pub name: String,
     /// Its shape with layout and tiles.
     pub shape: String,
-    /// Bytes with padding.
+    /// Its bytes, padding included.
     pub bytes: i64,
-    /// 0 is HBM, 1 is VMEM.
+    /// Its memory: 0 is HBM, 1 is VMEM.
     pub memory_space: i64,
-    /// Its offset in VMEM.
+    /// Its offset in VMEM, in bytes; null in HBM.
     pub offset: Option<i64>,
-    /// Why it is there.
+    /// Why it is in that memory.
     pub reason: String,
 }
 
-/// Why an instruction has its layout and place.
+/// Why the result of an instruction has its layout, and is in its memory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct LayoutReasons {
-    /// For each array of the instruction.
+    /// The reasons, for each array of the result.
     pub why: Vec<LayoutReason>,
 }
 
-/// Why an array has its layout and place.
+/// Why an array has its layout, and is in its memory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct LayoutReason {
-    /// The instruction.
+    /// The instruction's name.
     pub name: String,
-    /// How its kernel is cut into blocks.
+    /// How the kernel that computes it is cut into blocks; null if no kernel does.
     pub windows: Option<KernelWindows>,
     /// Its buffers, each with its memory.
     pub buffers: Vec<PlacedReason>,
-    /// Why there was no choice.
+    /// Why there was no choice of layout; null if there was one.
     pub fixed: Option<&'static str>,
-    /// The layouts that its producers and users prefer.
+    /// The layouts that its producer and users prefer.
     pub wishes: Option<Vec<String>>,
-    /// The layouts that were compared.
+    /// The layouts that were compared, with their costs.
     pub alternatives: Option<Vec<LayoutAlternative>>,
 }
 
 /// How a kernel is cut into blocks.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct KernelWindows {
-    /// Sizes of a block.
+    /// The size of a block along each dimension.
     pub block: Vec<i64>,
-    /// Blocks along each dimension.
+    /// The number of blocks along each dimension.
     pub grid: Vec<i64>,
-    /// Bytes of VMEM that its windows take.
+    /// The bytes of VMEM that the blocks of all its arrays take.
     pub vmem_bytes: i64,
-    /// Bytes that are moved from and to HBM.
+    /// The bytes that are copied from and to HBM.
     pub hbm_bytes: f64,
-    /// Estimated seconds.
+    /// The estimated time in seconds.
     pub seconds: f64,
-    /// Dimensions along which the last block is masked.
+    /// The dimensions along which the last block is partial, and therefore masked.
     pub masked: Vec<usize>,
 }
 
@@ -558,9 +565,9 @@ pub(crate) struct KernelWindows {
 pub(crate) struct PlacedReason {
     /// Its shape with layout and tiles.
     pub shape: String,
-    /// 0 is HBM, 1 is VMEM.
+    /// Its memory: 0 is HBM, 1 is VMEM.
     pub memory_space: i64,
-    /// Why it is there.
+    /// Why it is in that memory.
     pub reason: String,
 }
 
@@ -569,90 +576,90 @@ pub(crate) struct PlacedReason {
 pub(crate) struct LayoutAlternative {
     /// The layout.
     pub layout: String,
-    /// Estimated seconds of reading and writing the array.
+    /// The estimated time to read and write the array in this layout, in seconds.
     pub traffic_seconds: f64,
-    /// Estimated seconds of preferences that are denied.
+    /// The estimated extra time of operations that prefer another layout, in seconds.
     pub wishes_seconds: f64,
-    /// Estimated seconds of copies around it.
+    /// The estimated time of copies from and to the layouts of neighbouring arrays, in seconds.
     pub links_seconds: f64,
-    /// Whether it was taken.
+    /// Whether this layout was chosen.
     pub chosen: bool,
 }
 
-/// Orders of dimensions that are not row-major.
+/// The arrays whose dimensions are not in row-major order.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Orders {
-    /// Each of them.
+    /// The arrays.
     pub orders: Vec<Order>,
 }
 
 /// An array whose layout is not row-major.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Order {
-    /// The instruction that gives it.
+    /// The instruction whose result it is.
     pub name: String,
-    /// Its layout.
+    /// Its layout in HLO's notation, minor to major: row-major is `{1,0}`.
     pub layout: String,
-    /// Why.
+    /// Why it has this layout.
     pub why: String,
 }
 
-/// The program of each device.
+/// A partitioned program: the one that each device runs.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Partition {
-    /// As HLO text.
+    /// The program of one device, as HLO text.
     pub program: String,
-    /// How parameters are cut.
+    /// The sharding of each parameter.
     pub parameters: Vec<String>,
-    /// How results are cut.
+    /// The sharding of each result.
     pub results: Vec<String>,
-    /// Bytes that a device receives.
+    /// The bytes that a device receives from others in one run.
     pub bytes: i64,
-    /// What is exchanged.
+    /// The exchanges between devices.
     pub exchanges: Vec<Exchange>,
 }
 
 /// An exchange between devices.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Exchange {
-    /// The collective.
+    /// The collective operation, for example `all-reduce`.
     pub operation: &'static str,
     /// The instruction that needs it.
     pub instruction: String,
-    /// Bytes that a device receives.
+    /// The bytes that a device receives in it.
     pub bytes: i64,
-    /// Why.
+    /// Why it is needed.
     pub reason: String,
 }
 
-/// Why an array is cut as it is.
+/// Why an instruction has its sharding.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PartitionReason {
-    /// The instruction.
+    /// The instruction's name.
     pub name: String,
-    /// The reasons.
+    /// The reasons, as text.
     pub why: String,
 }
 
 /// The smallest program on which a command fails.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Reduced {
-    /// The file that holds it.
+    /// The path of the file with the program.
     pub output: String,
-    /// Instructions of the program that was given.
+    /// The number of instructions of the given program.
     pub instructions_before: usize,
-    /// Its own.
+    /// The number of instructions of the smallest program.
     pub instructions: usize,
-    /// How many programs were tried.
+    /// The number of programs that were tried.
     pub tries: usize,
-    /// Whether more tries might make it smaller.
+    /// Whether the limit of tries ended the search, so that a smaller program may exist.
     pub gave_up: bool,
 }
 
-/// Why a command failed. The exit code says whose fault it is.
+/// Why a command failed. The exit code tells the kind of failure.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Failed {
-    /// What is wrong.
+    /// The error.
     pub error: FailedError,
 }
 
@@ -669,11 +676,11 @@ impl Failed {
     }
 }
 
-/// What is wrong.
+/// An error.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct FailedError {
-    /// In words.
+    /// The message.
     pub message: String,
-    /// The line of the program, from 1, if there is one.
+    /// The line of the program's text, from 1; null if the error has none.
     pub line: Option<usize>,
 }

@@ -11,12 +11,12 @@ use tegula::{Options, StagedModel, Tensor};
 /// A program, how it is compiled, and its inputs.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// What to compile it for.
+    /// Where the program runs.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: TargetName,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(crate) struct ExecutionArgs {
     pub inputs: InputArgs,
     #[command(flatten)]
     pub freeze: FreezeArgs,
-    /// Threads that a run may use.
+    /// The number of threads that a run may use on a CPU.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
 }

@@ -27,14 +27,17 @@ pub(crate) struct Source {
 /// What is given for good: sizes, and constants that the text lacks.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DimArgs {
-    /// Give a size that the program leaves open this value, for example p0_d0=8:
-    /// dimension 0 of input 0. May be repeated.
+    /// Set a symbolic (dynamic) dimension of the program to this size. `p0_d0=8` makes dimension 0
+    /// of input 0 eight elements long; a name that the model gives a dimension, such as `batch`,
+    /// works as well. May be repeated. `tegula sizes` prints the names.
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
     pub dims: Vec<(String, i64)>,
-    /// Make up the elements of constants that a printer has left out (`{...}`), from this seed.
+    /// Fill constants whose elements were elided when the program was printed (`constant({...})`)
+    /// with random numbers from this seed. Without it, such a program is an error.
     #[arg(long, value_name = "SEED")]
     pub fill_elided: Option<u64>,
-    /// Of an ONNX model whose sizes depend on data: the program that is this stage, from 0.
+    /// For an ONNX model whose shapes depend on computed values, and which is therefore compiled in
+    /// stages: take the program of stage N, counted from 0.
     #[arg(long, value_name = "N")]
     pub stage: Option<usize>,
 }
@@ -267,10 +270,12 @@ impl Source {
 /// Where a run's inputs come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InputArgs {
-    /// Take inputs from this file: arrays in0, in1, ... by parameter, or an ONNX graph's names.
+    /// Read the inputs from this NumPy `.npz` file: arrays in0, in1, ... in the order of the
+    /// parameters, or arrays with the names of an ONNX model's inputs.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
-    /// Make up inputs from this seed.
+    /// Without `--inputs`, make random inputs from this seed: floating-point numbers of mean 0 and
+    /// deviation 1, and small integers.
     #[arg(long, value_name = "N", conflicts_with = "inputs", default_value_t = 0)]
     pub seed: u64,
 }
@@ -367,8 +372,8 @@ impl InputArgs {
 /// Inputs that are the same in every run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FreezeArgs {
-    /// Freeze these inputs, by number: what depends only on them is computed by the first
-    /// run, for all. 1,2 or 1-24, or all-but:0.
+    /// Freeze these inputs, such as a model's weights: the first run computes what depends on them
+    /// alone, and later runs reuse it. Inputs are given by number, from 0: 1,2 or 1-24 or all-but:0.
     #[arg(long, value_name = "INPUTS", value_parser = parse_inputs)]
     pub freeze: Option<Inputs>,
 }
@@ -464,16 +469,20 @@ pub(crate) fn read_array(
 /// How near results must be to the reference.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Compare the results with out0, out1, ... (or `out{i}_sample`) of this file.
+    /// Compare the results with arrays out0, out1, ... of this NumPy `.npz` file, and exit with code
+    /// 1 if one differs by more than the tolerance. An array `out0_sample` is compared with every
+    /// k-th element of result 0.
     #[arg(long, value_name = "NPZ")]
     pub check: Option<PathBuf>,
-    /// Allowed difference relative to each reference element.
+    /// The relative tolerance: each element may differ by `A + R * |reference element|`. The default
+    /// is 1e-4.
     #[arg(long, value_name = "R", requires = "check")]
     pub rtol: Option<f64>,
-    /// Allowed difference in absolute terms.
+    /// The absolute tolerance A of that formula. The default is 1e-5.
     #[arg(long, value_name = "A", requires = "check")]
     pub atol: Option<f64>,
-    /// Allowed difference relative to the largest reference element.
+    /// Use one tolerance for all elements of a result instead: T times the largest magnitude in its
+    /// reference, for example 1e-3.
     #[arg(long, value_name = "T", requires = "check", conflicts_with_all = ["rtol", "atol"])]
     pub scale_tol: Option<f64>,
 }

@@ -11,8 +11,8 @@ use tegula_compile_cache::Environment;
 /// What code for the CPU may use.
 #[derive(Debug, Args)]
 pub(crate) struct CpuArgs {
-    /// Which instructions may be used: native (if nothing is said), x86-64-v2, x86-64-v3, x86-64-v4,
-    /// armv8-a, armv8.4-a or armv8.6-a.
+    /// The CPU's instruction set: native, x86-64-v2 (SSE4.2), x86-64-v3 (AVX2), x86-64-v4 (AVX-512),
+    /// armv8-a, armv8.4-a or armv8.6-a. The default is native: all that this machine has.
     #[arg(long, value_name = "CPU")]
     cpu: Option<String>,
 }
@@ -33,8 +33,9 @@ impl CpuArgs {
 /// Where compiled programs are kept.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
-    /// Keep compiled programs in this folder and take them from there; `user`: in your cache
-    /// folder. The environment variable `TEGULA_CACHE` says the same.
+    /// Keep compiled programs in this folder, and load a program from there if it was compiled
+    /// before. `user` is the folder `tegula` in your cache folder. The environment variable
+    /// `TEGULA_CACHE` sets a default; without either, nothing is kept.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
 }
@@ -53,10 +54,11 @@ impl CacheArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
-    /// Print one JSON object to standard output (`tegula schema` says what is in it).
+    /// Print one JSON object to standard output instead of text. `tegula schema` describes its
+    /// members.
     #[arg(long, global = true)]
     pub json: bool,
-    /// Log what is done, and how long it takes, to standard error.
+    /// Log each step, and how long it takes, to standard error.
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// When to use colours.
@@ -68,13 +70,16 @@ pub(crate) struct Common {
         default_value = "auto"
     )]
     pub color: Color,
-    /// Give up after this many seconds, with exit code 124.
+    /// Stop after this many seconds, for example 0.5 or 60, with exit code 124. The default is no
+    /// limit.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
-    /// Give up before arrays take more than this much memory: bytes, or a number with KiB, MiB or GiB.
+    /// Stop before arrays take more memory than this: a number of bytes, or one with KiB, MiB or
+    /// GiB, such as 1.5GiB. The default is no limit.
     #[arg(long, global = true, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
-    /// Write a Chrome trace of the passes, or of what is simulated, to this file.
+    /// Write a timeline to this file: of the passes, or for `simulate` of the simulated chip. Open it
+    /// with Perfetto or `chrome://tracing`.
     #[arg(long, global = true, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -113,17 +118,17 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// What a program is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetName {
-    /// Machine code for this CPU.
+    /// This CPU, as machine code.
     Cpu,
-    /// The reference evaluator.
+    /// The reference evaluator, which executes each operation by its definition, slowly.
     Interp,
-    /// The Plan evaluator.
+    /// The Plan evaluator, which executes fused kernels in their planned buffers, slowly.
     Plan,
-    /// The first GPU.
+    /// The first NVIDIA GPU.
     Cuda,
-    /// A simulated GPU, which needs the CUDA compiler library only.
+    /// A simulated GPU with checks for races and bad accesses. Of CUDA it needs NVRTC alone.
     CudaSim,
-    /// A simulated TPU, which checks the placement.
+    /// A simulated TPU core, which also checks where arrays are placed.
     Tpu,
 }
 

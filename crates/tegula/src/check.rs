@@ -33,10 +33,10 @@ pub struct Comparison {
 #[non_exhaustive]
 pub enum CheckError {
     /// The element types differ.
-    #[error("the elements are {0}, those of the reference {1}")]
+    #[error("the result has elements of type {0}, and the reference of type {1}")]
     Types(tegula_ir::ElementType, tegula_ir::ElementType),
     /// The reference has neither all elements of the result nor every k-th of them.
-    #[error("there are {0} elements, and {1} in the reference")]
+    #[error("the result has {0} elements, and the reference has {1}")]
     Sizes(usize, usize),
 }
 

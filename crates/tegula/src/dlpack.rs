@@ -346,8 +346,7 @@ fn import(imported: Imported) -> Result<Tensor, Error> {
     let tensor = *imported.tensor();
     if !matches!(tensor.device.kind, CPU | CUDA_HOST) {
         let kind = tensor.device.kind;
-        let message =
-            format!("the array lies on a device of kind {kind}: copy it to the CPU first");
+        let message = format!("the array is on a device of kind {kind}: copy it to the CPU first");
         return Err(unsupported(message));
     }
     let DLDataType { code, bits, lanes } = tensor.dtype;

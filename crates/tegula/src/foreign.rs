@@ -37,12 +37,12 @@ const FORMATS: &[Format] = &[
         help: EXPORT_PYTORCH,
     },
     Format {
-        name: "a model of Keras",
+        name: "a Keras model",
         is: |bytes| zip_with(bytes, b"config.json") && zip_with(bytes, b"metadata.json"),
         help: EXPORT_TENSORFLOW,
     },
     Format {
-        name: "an archive of numpy's arrays",
+        name: "a NumPy archive (.npz)",
         is: |bytes| zip_with(bytes, b".npy"),
         help: "it holds inputs: give it with `--inputs`",
     },
@@ -52,37 +52,37 @@ const FORMATS: &[Format] = &[
         help: "unpack it",
     },
     Format {
-        name: "an array of numpy",
+        name: "a NumPy array (.npy)",
         is: |bytes| bytes.starts_with(b"\x93NUMPY"),
         help: "save inputs with `numpy.savez` and give them with `--inputs`",
     },
     Format {
-        name: "a file of gzip",
+        name: "a gzip file",
         is: |bytes| bytes.starts_with(b"\x1f\x8b"),
         help: "unpack it: `gzip -dc FILE | tegula run -`",
     },
     Format {
-        name: "a pickle of Python",
+        name: "a Python pickle",
         is: |bytes| matches!(bytes, [0x80, 2..=5, ..]),
         help: EXPORT_PYTORCH,
     },
     Format {
-        name: "a file of GGUF",
+        name: "a GGUF file",
         is: |bytes| bytes.starts_with(b"GGUF"),
         help: EXPORT_WEIGHTS,
     },
     Format {
-        name: "a file of safetensors",
+        name: "a safetensors file",
         is: |bytes| bytes.get(8..10) == Some(b"{\"") && bytes.get(4..8) == Some(&[0; 4]),
         help: EXPORT_WEIGHTS,
     },
     Format {
-        name: "a model of TensorFlow Lite",
+        name: "a TensorFlow Lite model",
         is: |bytes| bytes.get(4..8) == Some(b"TFL3"),
         help: EXPORT_TENSORFLOW,
     },
     Format {
-        name: "a file of HDF5",
+        name: "an HDF5 file",
         is: |bytes| bytes.starts_with(b"\x89HDF\r\n\x1a\n"),
         help: EXPORT_TENSORFLOW,
     },
@@ -101,22 +101,16 @@ mod tests {
     fn formats_are_told_apart() {
         let name = |bytes: &[u8]| recognise(bytes).map(|(name, _)| name);
         let cases: [(&[u8], Option<&str>); 9] = [
-            (b"GGUF\x03\0\0\0", Some("a file of GGUF")),
+            (b"GGUF\x03\0\0\0", Some("a GGUF file")),
             (
                 b"PK\x03\x04....model/data.pkl",
                 Some("a checkpoint or an exported program of PyTorch"),
             ),
-            (
-                b"PK\x03\x04....in0.npy",
-                Some("an archive of numpy's arrays"),
-            ),
+            (b"PK\x03\x04....in0.npy", Some("a NumPy archive (.npz)")),
             (b"PK\x03\x04....readme", Some("a zip archive")),
-            (
-                b"\x10\0\0\0\0\0\0\0{\"a\":1}",
-                Some("a file of safetensors"),
-            ),
-            (b"\x1c\0\0\0TFL3", Some("a model of TensorFlow Lite")),
-            (b"\x80\x04K\x01.", Some("a pickle of Python")),
+            (b"\x10\0\0\0\0\0\0\0{\"a\":1}", Some("a safetensors file")),
+            (b"\x1c\0\0\0TFL3", Some("a TensorFlow Lite model")),
+            (b"\x80\x04K\x01.", Some("a Python pickle")),
             (b"HloModule m", None),
             (b"", None),
         ];

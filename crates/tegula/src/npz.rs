@@ -250,7 +250,7 @@ fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
     let mut start = [0u8; 8];
     reader
         .read_exact(&mut start)
-        .map_err(|_| fail("it ends in its header"))?;
+        .map_err(|_| fail("it ends within its header"))?;
     if start[..6] != *b"\x93NUMPY" {
         return Err(fail("it is not an npy file"));
     }
@@ -267,7 +267,7 @@ fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
     };
     reader
         .read_exact(&mut len[..len_bytes])
-        .map_err(|_| fail("it ends in its header"))?;
+        .map_err(|_| fail("it ends within its header"))?;
     let len = u32::from_le_bytes(len) as usize;
     if len > MAX_HEADER {
         return Err(fail("its header is too long"));
@@ -275,14 +275,14 @@ fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
     let mut header = vec![0u8; len];
     reader
         .read_exact(&mut header)
-        .map_err(|_| fail("it ends in its header"))?;
+        .map_err(|_| fail("it ends within its header"))?;
     let header = std::str::from_utf8(&header).map_err(|_| fail("its header is not text"))?;
     let header = Header::parse(header).map_err(|reason| fail(&reason))?;
     let shape = ArrayShape::new(header.element_type, &header.shape);
     let bytes = elements(&header, &mut reader).map_err(|reason| fail(&reason))?;
     let mut extra = [0u8; 1];
     if reader.read(&mut extra)? != 0 {
-        return Err(fail("it goes on after its last element"));
+        return Err(fail("it has bytes after its last element"));
     }
     if reader.crc.sum() != reader.expected {
         return Err(fail("its checksum is wrong"));

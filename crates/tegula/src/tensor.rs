@@ -222,7 +222,7 @@ fn check_order(order: &[usize], rank: usize) -> Result<(), Error> {
     if sorted.len() == rank && is_row_major(&sorted) {
         return Ok(());
     }
-    let message = format!("{order:?} is no order of {rank} dimensions");
+    let message = format!("{order:?} is not a permutation of {rank} dimensions");
     Err(Error::new(ErrorKind::Input, message))
 }
 

@@ -17,10 +17,10 @@ use tegula_fusion::{Def, NodeKind, Program, ValueId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifierError {
     /// A number that refers to nothing.
-    #[error("step {0} names a buffer or copy that there is not")]
+    #[error("step {0} names a buffer or copy that does not exist")]
     NoSuch(usize),
     /// A buffer is read before it has contents.
-    #[error("step {step} reads buffer {buffer} before it holds anything")]
+    #[error("step {step} reads buffer {buffer} before it is written")]
     Uninitialised {
         /// The step.
         step: usize,
@@ -28,10 +28,10 @@ pub enum VerifierError {
         buffer: BufferId,
     },
     /// A copy is waited for before it began, or twice.
-    #[error("step {0} waits for a copy that is not under way")]
+    #[error("step {0} waits for a copy that is not in flight")]
     NotUnderWay(usize),
     /// A buffer is used during a copy into it, or written during a copy from it.
-    #[error("step {step} uses buffer {buffer} while a copy of it is under way")]
+    #[error("step {step} uses buffer {buffer} while a copy of it is in flight")]
     Racing {
         /// The step.
         step: usize,
@@ -39,7 +39,7 @@ pub enum VerifierError {
         buffer: BufferId,
     },
     /// A buffer is read after another one that shares bytes with it was written.
-    #[error("step {step} reads buffer {first}, part of which buffer {second} took")]
+    #[error("step {step} reads buffer {first}, part of which buffer {second} overwrote")]
     Overlap {
         /// The buffer that is read.
         first: BufferId,
@@ -59,7 +59,9 @@ pub enum VerifierError {
         capacity: i64,
     },
     /// A place does not hold what a loop or conditional passes there.
-    #[error("at step {step} buffer {buffer} does not hold what the loop or choice passes")]
+    #[error(
+        "at step {step} buffer {buffer} does not hold the array that the loop or conditional passes"
+    )]
     Passed {
         /// The step.
         step: usize,
@@ -67,10 +69,13 @@ pub enum VerifierError {
         buffer: BufferId,
     },
     /// The parts of a loop or conditional are not consecutive, or differ from the program's.
-    #[error("step {0} belongs to no loop or choice of the program as it should")]
+    #[error("step {0} does not belong to a loop or conditional of the program as it should")]
     Structure(usize),
     /// The copies in flight at the end of a part differ from those at its beginning.
-    #[error("copies begin or end inside a part of a loop or choice alone, up to step {0}")]
+    #[error(
+        "the copies in flight at the end of a part of a loop or conditional differ from those \
+            at its beginning, at step {0}"
+    )]
     Unbalanced(usize),
     /// A buffer in VMEM has no offset, or one outside of VMEM has one.
     #[error("buffer {0} is in VMEM without an offset, or elsewhere with one")]

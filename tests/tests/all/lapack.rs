@@ -318,11 +318,11 @@ fn an_option_that_is_missing_is_named() {
 #[test]
 fn shapes_that_do_not_go_with_the_routine_are_errors() {
     for (operands, routine, results, what) in [
-        ("f32[5]", "sgeqrf", "(f32[5], f32[5])", "no matrix"),
+        ("f32[5]", "sgeqrf", "(f32[5], f32[5])", "is not a matrix"),
         ("f32[4,3]", "sgeqrf", "(f32[4,3], f32[7])", "f32[3]"),
         ("f32[2,4,3]", "sgeqrf", "(f32[2,4,3], f32[3])", "f32[2,3]"),
         ("s32[4,3]", "sgeqrf", "(s32[4,3], s32[3])", "is for f32"),
-        ("f32[5] f32[]", "sorgqr", "f32[5]", "no matrix"),
+        ("f32[5] f32[]", "sorgqr", "f32[5]", "is not a matrix"),
         ("f32[4,3] f32[9]", "sorgqr", "f32[4,3]", "[9]"),
         ("f32[4,3] f32[]", "sorgqr", "f32[4,3]", "[]"),
         ("f32[3,4]", "spotrf", "(f32[3,4], s32[])", "not square"),

@@ -396,6 +396,6 @@ fn programs_are_told_how_an_array_is_cut() {
     let refused = partition(&module("nobody"), &options).map(|_| ());
     assert_eq!(
         refused.expect_err("it fails").to_string(),
-        "`seen`: it was told how its operand is cut, and failed: nobody is there"
+        "`seen`: its handler failed when it was told the sharding of its operand: nobody is there"
     );
 }

@@ -63,7 +63,9 @@ impl Call {
                     .map(|dot| Self::Dot(Box::new(dot)))
                     .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))
             }
-            (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two factors".to_owned())),
+            (LibraryOp::Dot(_), ..) => Err(Error::Bug(
+                "expected a dot product with two or three operands and one result".to_owned(),
+            )),
             (
                 LibraryOp::Sort {
                     dimension,

@@ -63,7 +63,9 @@ impl Routine {
         // For a batch of matrices: the rows, the columns, and their number.
         let matrices = |shape: &ArrayShape| match dims(shape)?[..] {
             [ref batch @ .., rows, columns] => Ok((rows, columns, batch.iter().product())),
-            _ => Err(Error::Bug("a matrix was expected".to_owned())),
+            _ => Err(Error::Bug(
+                "expected a matrix, or a batch of matrices".to_owned(),
+            )),
         };
         let kind = match op {
             Op::Fft { kind, length } => {
@@ -75,7 +77,9 @@ impl Routine {
                 let (full, count) = (dims(full)?, length.len());
                 let transformed = full.iter().rev().take(count);
                 if let Some(points) = transformed.max().filter(|&&points| points > MAX_FFT_POINTS) {
-                    return Err(unsupported(format!("`fft` of {points} points, over 2^26,")));
+                    return Err(unsupported(format!(
+                        "`fft` of {points} points (at most 2^26 are supported)"
+                    )));
                 }
                 // The complex side identifies real transforms.
                 let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);

@@ -117,7 +117,7 @@ pub(super) fn known_arena_bytes(plan: &Plan, library: &Library) -> Option<i64> {
 }
 
 fn bug(what: &str) -> Error {
-    Error::Bug(format!("{what} in an object"))
+    Error::Bug(format!("object code: {what}"))
 }
 
 /// The input for the functions of an object.
@@ -482,7 +482,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         let kernel = &plan.kernels[id];
         let mut extents = kernel.domain.iter().map(|&var| match kernel.extent(var) {
             Some(extent) => Ok(own(kernel, extent)),
-            None => Err(bug("a domain without extent")),
+            None => Err(bug("a kernel's domain has a dimension without an extent")),
         });
         let outermost = extents.next().transpose()?;
         let mut end = self.term(&outermost.unwrap_or_else(|| Term::constant(1)));
@@ -499,7 +499,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         let addresses = self.builder.ins().stack_addr(types::I64, table, 0);
         let begin = self.builder.ins().iconst(types::I64, 0);
         let pieces = self.code.kernels.get(id.as_u32() as usize);
-        for (function, part) in pieces.ok_or_else(|| bug("a kernel without code"))? {
+        for (function, part) in pieces.ok_or_else(|| bug("a kernel was not compiled"))? {
             let [begin, end] = match part {
                 None => [begin, end],
                 Some(part) => [begin, end].map(|at| self.bound(part, at)),
@@ -525,7 +525,7 @@ impl<'d, 'f> Driver<'d, 'f> {
             return Ok(());
         }
         let bytes = self.plan.values[from].shape.byte_size_term();
-        let bytes = bytes.ok_or_else(|| bug("a copy of unknown size"))?;
+        let bytes = bytes.ok_or_else(|| bug("a copied array has no size in bytes"))?;
         let [from, to] = [self.address(from)?, self.address(to)?];
         match bytes.as_constant().map(u64::try_from) {
             Some(Ok(bytes @ 0..=64)) => {
@@ -568,11 +568,11 @@ impl<'d, 'f> Driver<'d, 'f> {
     fn address(&mut self, value: ValueId) -> Result<Value, Error> {
         if let Some(entry) = self.slices.entry(value) {
             let found = self.slice_addresses.get(&entry).copied();
-            return found.ok_or_else(|| bug("a slice without an address"));
+            return found.ok_or_else(|| bug("a slice is used before its address is computed"));
         }
         let buffer = self.plan.values[value].buffer;
         let address = self.buffers.get(&buffer).copied();
-        address.ok_or_else(|| bug("a value without a place"))
+        address.ok_or_else(|| bug("a value's buffer has no address"))
     }
 
     /// A term over the plan's symbols.

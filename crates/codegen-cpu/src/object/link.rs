@@ -140,7 +140,11 @@ impl Linker {
             _ if name.starts_with(".data.rel.ro") => {
                 (StandardSection::ReadOnlyDataWithRel, SymbolKind::Data)
             }
-            _ => return Err(Error::Bug(format!("routines use the section {name}"))),
+            _ => {
+                return Err(Error::Bug(format!(
+                    "the routines' object has the unexpected section {name}"
+                )));
+            }
         };
         let bytes = section.data().map_err(unreadable)?;
         let to = file.section_id(standard);
@@ -171,7 +175,9 @@ impl Linker {
         let all: Vec<(u64, object::Relocation)> = section.relocations().collect();
         for (at, relocation) in all {
             let RelocationTarget::Symbol(target) = relocation.target() else {
-                return Err(Error::Bug("routines refer to no symbol".to_owned()));
+                return Err(Error::Bug(
+                    "the routines' object has a relocation without a symbol".to_owned(),
+                ));
             };
             let target = self.routines.symbol_by_index(target).map_err(unreadable)?;
             let (section, offset) = (target.section_index(), target.address());
@@ -180,7 +186,9 @@ impl Linker {
                 None => (outside(file, target.name_bytes().map_err(unreadable)?), 0),
             };
             let RelocationFlags::Elf { r_type } = relocation.flags() else {
-                return Err(Error::Bug("routines are no ELF object".to_owned()));
+                return Err(Error::Bug(
+                    "the routines' object is not an ELF file".to_owned(),
+                ));
             };
             let relocation = Relocation {
                 offset: start + at,

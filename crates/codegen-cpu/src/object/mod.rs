@@ -136,11 +136,11 @@ pub fn compile_object(
 ) -> Result<Object, Error> {
     let name = object.name.as_str();
     if !is_identifier(name) {
-        let message = format!("`{name}` is not a name of C: use letters, digits and `_`");
+        let message = format!("`{name}` is not a C identifier: use letters, digits and `_`");
         return Err(Error::Cpu(message));
     }
     if header::is_taken(name) {
-        let message = format!("`{name}` means something in C or C++ already: give another name");
+        let message = format!("`{name}` is a reserved word of C or C++: give another name");
         return Err(Error::Cpu(message));
     }
     let mut plan = plan.clone();

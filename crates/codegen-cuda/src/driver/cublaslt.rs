@@ -116,7 +116,7 @@ fn functions() -> Option<&'static Functions> {
         let found = libraries::first(NAMES, Functions::open);
         let found = found.inspect_err(|reason| {
             let reason = reason.as_deref().unwrap_or("libcublasLt.so is not found");
-            tracing::info!(reason, "generated functions do products of matrices");
+            tracing::info!(reason, "generated functions compute matrix products");
         });
         found.ok()
     });
@@ -212,7 +212,7 @@ fn said(status: Status) -> String {
         1 => "it is not initialised",
         3 => "out of memory",
         7 => "invalid value",
-        8 => "not on this GPU",
+        8 => "not supported by this GPU",
         13 => "the GPU failed",
         14 => "internal error",
         NOT_SUPPORTED => "not supported",
@@ -356,7 +356,8 @@ impl Handle {
     pub(super) fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Option<Choice> {
         let chosen = self.heuristic(matrices, alignment);
         let chosen = chosen.inspect_err(|status| {
-            tracing::info!(%matrices, reason = said(*status), "generated functions do a product");
+            tracing::info!(%matrices, reason = said(*status), "a generated function computes \
+                this product");
         });
         chosen.ok()
     }

@@ -240,7 +240,7 @@ impl LoadedContext {
             let opened = opened.inspect_err(|reason| {
                 tracing::warn!(
                     reason,
-                    "cublasLt does not open: generated functions do products"
+                    "cublasLt cannot be opened, so generated functions compute products"
                 );
             });
             opened.ok()

@@ -122,7 +122,9 @@ pub(super) fn load<T: Element>(operand: &Literal) -> Result<&[T], String> {
 }
 
 pub(super) fn cast_failed(error: &PodCastError) -> String {
-    format!("an array is not as arrays are: {error}")
+    format!(
+        "an array's bytes are not aligned to its elements, or not a whole number of them: {error}"
+    )
 }
 
 /// A result that is filled one matrix or vector at a time, row-major.

@@ -135,7 +135,7 @@ impl LibraryCall {
                 names.join(", ")
             };
             return Err(format!(
-                "the routine gives {}, not {}",
+                "the routine returns {}, but the program expects {}",
                 list(&mut expected.into_iter()),
                 list(&mut shapes.iter())
             ));

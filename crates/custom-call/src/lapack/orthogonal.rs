@@ -12,7 +12,7 @@ pub(super) fn factor_pivoted<T: Number>(call: &Call<'_>) -> Results {
     if sizes_of(given) != [&a.dims[..], &[columns]].concat() {
         let (given, dims) = (sizes_of(given), &a.dims);
         return Err(format!(
-            "pivots {given:?} for {dims:?} matrices of {columns} columns"
+            "pivots of sizes {given:?} do not fit {dims:?} matrices of {columns} columns"
         ));
     }
     let given = load::<i32>(given)?;
@@ -42,7 +42,9 @@ pub(super) fn hessenberg<T: Number>(call: &Call<'_>) -> Results {
     let first = usize::try_from(low - 1).ok().filter(|&x| x <= n);
     let end = usize::try_from(high).ok().filter(|&x| x <= n);
     let (Some(first), Some(end)) = (first, end) else {
-        return Err(format!("rows {low} to {high} of a matrix that has {n}"));
+        return Err(format!(
+            "rows {low} to {high} are not rows of a matrix that has {n}"
+        ));
     };
     let mut reduced = Output::<T>::new(&a.dims, &[n, n])?;
     let mut tau = Output::<T>::new(&a.dims, &[n.saturating_sub(1)])?;

@@ -80,7 +80,10 @@ impl Reflections {
         }
         match operands {
             [_, _] if columns > rows => {
-                return Err(format!("{columns} columns of a matrix with {rows} rows"));
+                return Err(format!(
+                    "expected at most as many columns as rows: there are {columns} columns and \
+                        {rows} rows"
+                ));
             }
             [_, _, c] => {
                 call.how = Multiplication {
@@ -209,7 +212,7 @@ impl Reflections {
                     transpose(own, c_columns, c_rows, &mut product[index * c_size..]);
                 }
             }
-            _ => return Err("other arrays than the routine has".to_owned()),
+            _ => return Err("the operands or results are not those of the routine".to_owned()),
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ fn counts_of_vectors(results: &[ArrayShape]) -> Result<[usize; 2], String> {
     };
     match (size(2, 1), size(3, 2)) {
         (Some(left), Some(right)) => Ok([left, right]),
-        _ => Err("results that are not matrices of known sizes".to_owned()),
+        _ => Err("expected results that are matrices of known sizes".to_owned()),
     }
 }
 
@@ -324,7 +324,7 @@ pub(super) fn tridiagonal_solve<T: Number>(call: &Call<'_>) -> Results {
     if diagonals.iter().any(|x| sizes_of(x) != of_rows) {
         let right = [&of_rows[..], &[b.columns]].concat();
         return Err(format!(
-            "three diagonals of {of_rows:?} and right sides of {right:?} are wanted"
+            "expected three diagonals of sizes {of_rows:?} and right-hand sides of sizes {right:?}"
         ));
     }
     for diagonal in diagonals {

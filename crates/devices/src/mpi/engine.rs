@@ -222,7 +222,7 @@ impl Engine {
                 let comm = self.comm(comm)?;
                 let length = parts.first().map_or(0, Vec::len);
                 if parts.iter().any(|part| part.len() != length) {
-                    return Err("parts of different lengths are exchanged".to_owned());
+                    return Err("an all-to-all exchange has parts of different lengths".to_owned());
                 }
                 for start in (0..length).step_by(MOST) {
                     let end = (start + MOST).min(length);

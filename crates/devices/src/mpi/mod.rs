@@ -100,7 +100,7 @@ impl Job {
             .name("mpi".to_owned())
             .stack_size(STACK)
             .spawn(run);
-        thread.map_err(|error| format!("no thread for MPI: {error}"))?;
+        thread.map_err(|error| format!("the thread for MPI cannot be started: {error}"))?;
         let started = started.recv_timeout(timeout).map_err(|_| {
             format!(
                 "MPI has not started after {} s: was this begun by mpirun?",
@@ -190,7 +190,11 @@ impl Job {
         self.command(Command::Split(splits, reply));
         match answer.recv_timeout(self.patience.left()) {
             Ok(made) => made?,
-            Err(_) => return Err("MPI has made no communicators in time".to_owned()),
+            Err(_) => {
+                return Err(
+                    "MPI did not create the groups' communicators before the time-out".to_owned(),
+                );
+            }
         }
         Ok(Arc::new(Rank {
             job: Arc::clone(self),

@@ -24,7 +24,7 @@ pub enum IndexError {
         wanted: Role,
     },
     /// The declarations of an input contradict each other.
-    #[error("nothing is between {lower} and {upper}, where `{name}` is declared to be")]
+    #[error("`{name}` is declared to be between {lower} and {upper}, an empty range")]
     Contradiction {
         /// The input.
         name: Arc<str>,
@@ -52,6 +52,6 @@ pub enum IndexError {
     #[error("the exact number needs more than 64 bits")]
     Overflow,
     /// The minimum or maximum of nothing.
-    #[error("the minimum or maximum of no numbers")]
+    #[error("the minimum or maximum of an empty list")]
     Empty,
 }

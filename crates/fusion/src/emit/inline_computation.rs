@@ -58,10 +58,15 @@ impl Emitter<'_> {
                 )
             })?;
             let scalars = match &module[instruction].op {
-                Op::Parameter(number) => arguments
-                    .get(*number as usize)
-                    .cloned()
-                    .ok_or_else(|| Error::bug(module, instruction, "there is no such argument"))?,
+                Op::Parameter(number) => {
+                    arguments.get(*number as usize).cloned().ok_or_else(|| {
+                        Error::bug(
+                            module,
+                            instruction,
+                            "the called computation has no such argument",
+                        )
+                    })?
+                }
                 Op::Call { to_apply, .. }
                 | Op::Fusion {
                     calls: to_apply, ..
@@ -154,7 +159,7 @@ impl Emitter<'_> {
                 leaves.get(before..before + array_leaves(elements.get(index)?).len())
             });
         let taken =
-            taken.ok_or_else(|| Error::bug(self.module, id, "there is no such tuple element"))?;
+            taken.ok_or_else(|| Error::bug(self.module, id, "the tuple has no such element"))?;
         Ok(taken.iter().copied().collect())
     }
 
@@ -201,7 +206,8 @@ impl Emitter<'_> {
     ) -> Result<Scalars, Error> {
         let module = self.module;
         let selector = operands.first().and_then(|s| s.first()).copied();
-        let selector = selector.ok_or_else(|| Error::bug(module, id, "there is no selector"))?;
+        let selector =
+            selector.ok_or_else(|| Error::bug(module, id, "the conditional has no selector"))?;
         let is_pred = self.kernel.scalars[selector] == tegula_ir::ElementType::Pred;
         let taken = if is_pred {
             // `pred` selects branch 0 if it is true.
@@ -225,7 +231,7 @@ impl Emitter<'_> {
         depth: usize,
     ) -> Result<Scalars, Error> {
         let Some(&branch) = branches.get(first) else {
-            return Err(Error::bug(self.module, id, "there is no branch"));
+            return Err(Error::bug(self.module, id, "the conditional has no branch"));
         };
         let argument = operands.get(first + 1).cloned().unwrap_or_default();
         if first + 1 == branches.len() {

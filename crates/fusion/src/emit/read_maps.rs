@@ -79,7 +79,11 @@ impl<'a> ReadMaps<'a> {
         });
         match maps.get(operand) {
             Some(map) => map.clone(),
-            None => Err(Error::bug(self.module, id, "there is no such operand")),
+            None => Err(Error::bug(
+                self.module,
+                id,
+                "the instruction has no such operand",
+            )),
         }
     }
 }
@@ -205,7 +209,11 @@ impl ReadMap {
             };
             let operand = module[id].operands.iter().position(|o| o == instruction);
             let operand = operand.ok_or_else(|| {
-                Error::bug(module, id, "a run-time index is none of its operands")
+                Error::bug(
+                    module,
+                    id,
+                    "a run-time index of its map is not one of its operands",
+                )
             })?;
             let bounds = variable.variable.bounds;
             runtime.push(RuntimeRead::Element {

@@ -217,7 +217,7 @@ fn scatter_position(
     let [target, indices, update] = arrays;
     let (sizes, update_sizes) = (e.dims(target), e.dims(update));
     let Some(roles) = roles(e, dims, arrays) else {
-        return Err(e.bug("the dimensions of a scatter do not go together"));
+        return Err(e.bug("the dimension numbers of a scatter contradict each other"));
     };
     // The dimensions of the updates that do not run over windows are those of the indices.
     let batch: Vec<Term> = roles.batch.iter().map(|&dim| at[dim].clone()).collect();

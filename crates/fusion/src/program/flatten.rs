@@ -111,7 +111,8 @@ impl Flattener<'_> {
             if let Some(var) = unknown {
                 let name = module.symbols.get(var.0 as usize).map(|s| &*s.name);
                 let what = format!(
-                    "the size of dimension {number} ({}) follows from no size of the inputs",
+                    "the size of dimension {number} ({}) cannot be computed from the sizes of \
+                        the inputs",
                     name.unwrap_or("unknown")
                 );
                 return Err(Error::unsupported(module, at, &what));
@@ -277,7 +278,7 @@ impl Flattener<'_> {
         index: i64,
         leaves: &[ValueId],
     ) -> Result<Leaves, Error> {
-        let bug = || Error::bug(self.module, id, "there is no such tuple element");
+        let bug = || Error::bug(self.module, id, "the tuple has no such element");
         let operand = self.module.operand_shape(id, 0).ok_or_else(bug)?;
         let elements = operand.as_tuple().ok_or_else(bug)?;
         let index = usize::try_from(index).map_err(|_| bug())?;
@@ -302,7 +303,7 @@ impl Flattener<'_> {
         Err(Error::bug(
             self.module,
             id,
-            "there is no async-start for it",
+            "it has no matching async-start",
         ))
     }
 
@@ -385,7 +386,11 @@ impl Flattener<'_> {
             let (Some(&state), Some(&first), Some(&next)) =
                 (states.get(i), init.get(i), next.get(i))
             else {
-                return Err(Error::bug(self.module, id, "body and state disagree"));
+                return Err(Error::bug(
+                    self.module,
+                    id,
+                    "the loop's body returns another number of arrays than its state has",
+                ));
             };
             if self.resolve(next) == state {
                 self.alias.insert(state, first);

@@ -161,7 +161,7 @@ impl Builder<'_> {
                     return Err(Error::bug(
                         self.context.module,
                         node.origin,
-                        "there is no selector",
+                        "the conditional has no selector",
                     ));
                 };
                 let branches: Result<_, _> = branches.iter().map(|b| self.region(b)).collect();
@@ -312,7 +312,7 @@ impl Builder<'_> {
             return Err(Error::bug(
                 self.context.module,
                 node.origin,
-                "the comparator gives nothing",
+                "the comparator has no result",
             ));
         };
         emitter.store(output, &[], result);
@@ -374,7 +374,7 @@ fn in_order(context: &Context<'_>, steps: Steps) -> Result<Steps, Error> {
         Some((node, _)) => Err(Error::bug(
             context.module,
             context.program.nodes[node].origin,
-            "its kernel waits for one that waits for it",
+            "its kernel and another one depend on each other",
         )),
     }
 }

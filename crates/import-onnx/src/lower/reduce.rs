@@ -221,7 +221,7 @@ impl Lowerer<'_> {
         descending: bool,
     ) -> Result<(Vec<Value>, Value)> {
         let first = keys.first();
-        let first = first.ok_or_else(|| Error::input("expected something to sort"))?;
+        let first = first.ok_or_else(|| Error::input("expected at least one array to sort"))?;
         let places = self.iota(ElementType::S64, &first.dims, along)?;
         let mut before = Draft::new("before");
         let mut pairs = Vec::new();
@@ -255,7 +255,7 @@ impl Lowerer<'_> {
                 }
             });
         }
-        let root = root.ok_or_else(|| Error::input("expected something to sort"))?;
+        let root = root.ok_or_else(|| Error::input("expected at least one array to sort"))?;
         let to_apply = before.finish(&mut self.builder, root)?;
         let op = Op::Sort {
             dimension: along as i64,

@@ -127,7 +127,7 @@ fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
         3 => weights,
         other => {
             return Err(Error::input(format!(
-                "{other} is no `qk_matmul_output_mode`"
+                "`qk_matmul_output_mode` is {other}: expected 0, 1, 2 or 3"
             )));
         }
     };

@@ -56,7 +56,11 @@ fn combination(call: &Call<'_, '_>) -> Result<Option<Binary>> {
         "mul" => Some(Binary::Multiply),
         "max" => Some(Binary::Maximum),
         "min" => Some(Binary::Minimum),
-        other => return Err(Error::input(format!("`{other}` is no `reduction`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`reduction` is `{other}`: expected none, add, mul, max or min"
+            )));
+        }
     })
 }
 
@@ -148,7 +152,11 @@ fn tensor_scatter<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
             let size = lower.of_terms(ElementType::S64, &[], &[cache.dims[axis].clone()])?;
             place = lower.binary(Binary::Remainder, &place, &size)?;
         }
-        other => return Err(Error::input(format!("`{other}` is no `mode`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`mode` is `{other}`: expected linear or circular"
+            )));
+        }
     }
     let whole = lower.whole_index(&cache, &place, axis)?;
     one(lower.scatter_nd(&cache, &whole, &update, None)?)

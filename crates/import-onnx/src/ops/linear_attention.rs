@@ -43,7 +43,7 @@ fn linear_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     let (query_heads, heads) = (heads("q_num_heads")?, heads("kv_num_heads")?);
     if query_heads % heads != 0 {
         return Err(Error::input(
-            "`q_num_heads` is no multiple of `kv_num_heads`",
+            "`q_num_heads` is not a multiple of `kv_num_heads`",
         ));
     }
     let repeats = query_heads / heads;
@@ -67,7 +67,11 @@ fn linear_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
             Some(read.len() - 1)
         }
         "linear" | "delta" => None,
-        other => return Err(Error::input(format!("`{other}` is no `update_rule`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`update_rule` is `{other}`: expected linear, gated, delta or gated_delta"
+            )));
+        }
     };
     let beta_at = match rule {
         "delta" | "gated_delta" => {
@@ -166,7 +170,11 @@ fn causal_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
             let y = lower.mul(&wide, &gate)?;
             lower.convert(&y, x.ty)?
         }
-        other => return Err(Error::input(format!("`{other}` is no `activation`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`activation` is `{other}`: expected none, silu or swish"
+            )));
+        }
     };
     let end = whole.dims[2].clone();
     let state = lower.slice(&whole, 2, &end.sub(&kept), &end, 1)?;

@@ -152,7 +152,9 @@ fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Ve
             // The first loop only counts the iterations.
             let done = conditional_loop(lower, parts, &carried)?;
             let count = done.into_iter().next();
-            count.ok_or_else(|| Error::input("a loop counts its times"))?
+            count.ok_or_else(|| {
+                Error::input("the number of iterations of a loop was not computed")
+            })?
         }
     };
     let zero = lower.like(&count, 0.0)?;
@@ -170,7 +172,8 @@ fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Ve
     }
     let (sizes, _) = lower.sizes_from_data(&[count], &[])?;
     let count = sizes.into_iter().next();
-    let count = count.ok_or_else(|| Error::input("a loop counts its times"))?;
+    let count =
+        count.ok_or_else(|| Error::input("the number of iterations of a loop was not computed"))?;
     let captured = lower.captured(&[parts.body], parts.call.scope);
     let read: Vec<Value> = captured.iter().map(|(_, value)| value.clone()).collect();
     let truth = lower.scalar(ElementType::Pred, 1.0)?;

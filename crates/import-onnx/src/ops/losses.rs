@@ -72,6 +72,8 @@ fn loss<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>, x: &Value) -> Result<V
             let all = lower.reduce(&weight, Fold::Sum, &axes, false)?;
             lower.div(&sum, &all)
         }
-        other => Err(Error::input(format!("`{other}` is no `reduction`"))),
+        other => Err(Error::input(format!(
+            "`reduction` is `{other}`: expected none, sum or mean"
+        ))),
     }
 }

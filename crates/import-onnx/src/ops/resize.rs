@@ -281,7 +281,11 @@ fn resize_axes(
         whole = match style.mode {
             "nearest" => nearest(lower, &whole, axis, &place, style)?,
             "linear" | "cubic" => filtered(lower, &whole, axis, &place, style)?,
-            other => return Err(Error::input(format!("`{other}` is no `mode`"))),
+            other => {
+                return Err(Error::input(format!(
+                    "`mode` is `{other}`: expected nearest, linear or cubic"
+                )));
+            }
         };
     }
     if let Some(outside) = outside {
@@ -351,7 +355,7 @@ fn origins(lower: &mut Lowerer<'_>, axis: &Axis, size: &Term, style: &Style<'_>)
             lower.add(&place, &begin)
         }
         (other, _) => Err(Error::input(format!(
-            "`{other}` is no `coordinate_transformation_mode`"
+            "unknown `coordinate_transformation_mode` `{other}`"
         ))),
     }
 }
@@ -386,7 +390,12 @@ fn nearest(
             let shifted = lower.shifted(place, 0.5)?;
             lower.unary(Unary::Floor, &shifted)?
         }
-        other => return Err(Error::input(format!("`{other}` is no `nearest_mode`"))),
+        other => {
+            return Err(Error::input(format!(
+                "unknown `nearest_mode` `{other}`: expected floor, ceil, round_prefer_floor or \
+                    round_prefer_ceil"
+            )));
+        }
     };
     let index = indices(lower, &rounded, &x.dims[axis.at])?;
     lower.take(x, &index, axis.at)
@@ -452,7 +461,7 @@ fn filtered(
     let count = (2.0 - 2.0 * first) as i64;
     if !(2..=4096).contains(&count) {
         return Err(Error::unsupported(format!(
-            "a filter of {count} elements: the array becomes too much smaller"
+            "a filter of {count} elements: the result is too small for `antialias`"
         )));
     }
     let mut taps = Vec::new();

@@ -208,7 +208,11 @@ fn grid_sample<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
         "zeros" => Outside::Zeros,
         "border" => Outside::Border,
         "reflection" => Outside::Mirrored(corners),
-        other => return Err(Error::input(format!("`{other}` is no `padding_mode`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`padding_mode` is `{other}`: expected zeros, border or reflection"
+            )));
+        }
     };
     let mode = call.text("mode", "linear");
     let image = Image::new(lower, &x, outside)?;
@@ -259,7 +263,11 @@ fn grid_sample<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
         })?,
         "linear" | "bilinear" => image.interpolated(lower, &places, &linear_taps)?,
         "cubic" | "bicubic" => image.interpolated(lower, &places, &cubic_taps)?,
-        other => return Err(Error::input(format!("`{other}` is no `mode`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`mode` is `{other}`: expected nearest, linear, bilinear, cubic or bicubic"
+            )));
+        }
     };
     one(channels_second(lower, &found)?)
 }

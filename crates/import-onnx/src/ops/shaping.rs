@@ -90,7 +90,11 @@ fn reshape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
                 rest = Some(at);
                 dims.push(Term::constant(1));
             }
-            Some(size) if size < 0 => return Err(Error::input(format!("{size} is no size"))),
+            Some(size) if size < 0 => {
+                return Err(Error::input(format!(
+                    "{size} is not a size: expected -1 or more"
+                )));
+            }
             _ => dims.push(size.clone()),
         }
     }

@@ -50,7 +50,7 @@ fn tf_idf<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         let range = usize::try_from(*start).ok().zip(usize::try_from(end).ok());
         let grams = range.and_then(|(from, to)| pool.get(from..to));
         let grams =
-            grams.ok_or_else(|| Error::input("`ngram_counts` are no places in the pool"))?;
+            grams.ok_or_else(|| Error::input("`ngram_counts` has a number outside the pool"))?;
         let number = grams.len() / size;
         let own = columns.get(first_gram..first_gram + number);
         let own = own.ok_or_else(|| Error::input("`ngram_indexes` has too few numbers"))?;

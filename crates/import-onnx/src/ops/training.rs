@@ -131,7 +131,11 @@ fn momentum<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     let nesterov = match call.text("mode", "standard") {
         "standard" => false,
         "nesterov" => true,
-        other => return Err(Error::input(format!("`{other}` is no `mode`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`mode` is `{other}`: expected standard or nesterov"
+            )));
+        }
     };
     each(lower, call, 1, |lower, own| {
         let [x, g, v] = own else {

@@ -55,7 +55,7 @@ pub enum Cause {
     #[error("`{}` has no indexing map in this direction", .0.name())]
     Operation(Opcode),
     /// The operand or result is not an array.
-    #[error("the operand or the result is no array")]
+    #[error("the operand or the result is not an array")]
     NotAnArray,
     /// A size that the map needs is known only at run time.
     #[error("a size is known only at run time")]
@@ -70,7 +70,7 @@ pub enum Cause {
     #[error("collectives over different replica groups follow one another")]
     MixedGroups,
     /// A fused operand is read through more different maps than are kept.
-    #[error("the operand is read in more ways than are kept")]
+    #[error("the operand is read by more maps than the limit allows")]
     TooManyMaps,
 }
 

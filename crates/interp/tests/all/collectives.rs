@@ -591,7 +591,7 @@ fn groups_without_a_meaning_are_errors() {
         ("replica_groups={{0}}", "device 1 is in no group"),
         (
             "replica_groups={{0,2}}",
-            "the groups name 2, and there are 2",
+            "the groups name number 2: expected 0 to below 2",
         ),
         ("replica_groups={{0,1},{1}}", "the groups name 1 twice"),
         (

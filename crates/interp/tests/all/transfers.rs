@@ -39,10 +39,13 @@ fn a_feed_that_does_not_fit_is_an_error_of_its_instruction() {
     let queues = Arc::new(HostQueues::default());
     queues.feed(vec![f32s(&[1., 2.])]);
     let error = run(SUMS, &queues).unwrap_err();
-    assert_eq!(error.to_string(), "b: the host feeds nothing more");
+    assert_eq!(error.to_string(), "b: the host has no more infeed data");
     queues.feed(vec![f32s(&[1., 2., 3.])]);
     let error = run(SUMS, &queues).unwrap_err();
-    assert_eq!(error.to_string(), "a: arrays of other shapes came");
+    assert_eq!(
+        error.to_string(),
+        "a: the received arrays have other shapes than expected"
+    );
     assert!(matches!(
         evaluate(&module(SUMS), &[]),
         Err(Error::Unsupported { .. })
@@ -66,7 +69,10 @@ fn a_program_may_begin_to_receive_before_it_sends() {
     // If the program does not send, nobody answers.
     let silent = ECHO.replace("send(x, t), channel_id=1", "send(x, t), channel_id=2");
     let error = run(&silent, &queues).unwrap_err();
-    assert_eq!(error.to_string(), "rd: nothing came on channel 1 in 0.02 s");
+    assert_eq!(
+        error.to_string(),
+        "rd: nothing was received on channel 1 within 0.02 s"
+    );
     // Transfers between devices are not handled by the host.
     let to_device = ECHO.replace(", is_host_transfer=true", "");
     assert!(matches!(

@@ -208,7 +208,8 @@ impl<P: Provider> Context<'_, P> {
         let well_formed = rank == spatial + 2 && self.rank(1)? == rank && window.len() == spatial;
         if !well_formed {
             return Err(self.error(format_args!(
-                "{rank} and {} dimensions, {} labels and {} window dimensions do not go together",
+                "operands of {rank} and {} dimensions, {} labels and {} window dimensions do \
+                    not fit together",
                 self.rank(1)?,
                 spatial + 2,
                 window.len()

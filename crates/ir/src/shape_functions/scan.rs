@@ -15,7 +15,7 @@ impl<P: Provider> Context<'_, P> {
         let carries = usize::try_from(carries).ok();
         let inputs = carries.and_then(|carries| self.operands.len().checked_sub(carries));
         let Some((carries, inputs)) = carries.zip(inputs) else {
-            return Err(self.error("there are not so many carries"));
+            return Err(self.error("the scan has fewer values than `num_carries` states"));
         };
         let given = self.result_of(step)?;
         let given = given.as_tuple().unwrap_or(std::slice::from_ref(given));

@@ -70,7 +70,7 @@ pub(super) fn fixed(
                 [] => "every size of its inputs is fixed".to_owned(),
                 _ => format!("its open sizes are {}", known.join(", ")),
             };
-            let message = format!("`{wanted}` is no open size of the program's inputs");
+            let message = format!("`{wanted}` is not an open size of the program's inputs");
             return Err(Error::input(message).with_help(help));
         };
         if size < 0 {

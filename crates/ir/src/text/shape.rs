@@ -205,7 +205,10 @@ impl<'a> Cursor<'a> {
         let value = self.int()?;
         self.expect(Token::ParenClose)?;
         if value < least {
-            return Err(self.error_at(span, format!("{name}({value}): at least {least} is meant")));
+            return Err(self.error_at(
+                span,
+                format!("{name}({value}): expected a number of at least {least}"),
+            ));
         }
         Ok(value)
     }

@@ -40,7 +40,7 @@ fn check_array(module: &Module, array: &ArrayShape) -> Result<(), Error> {
             });
             if let Some(number) = unknown {
                 return Err(Error::input(format!(
-                    "a size uses symbol {number}, which there is not"
+                    "a size uses symbol {number}, which the module does not have"
                 )));
             }
         }

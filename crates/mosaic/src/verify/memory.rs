@@ -50,7 +50,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
                 operands.first().and_then(|ty| ty.as_memref()),
                 results[0].as_memref(),
             ) else {
-                return Err("it takes a part of what is no memory".to_owned());
+                return Err("it slices a value that is not a memory reference".to_owned());
             };
             let at_run_time = to.dims.iter().filter(|dim| dim.is_none()).count();
             need(
@@ -64,7 +64,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
         Op::MemRefSqueeze | Op::MemRefReshape | Op::MemRefBitcast | Op::MemRefCast => {
             let views = operands[0].as_memref().zip(results[0].as_memref());
             let Some((from, to)) = views else {
-                return Err("it is a view of what is no memory".to_owned());
+                return Err("it is a view of a value that is not a memory reference".to_owned());
             };
             view_fits(op, from, to)
         }
@@ -76,16 +76,19 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
         Op::EnqueueDma(groups) | Op::WaitDma(groups, _) => copy_fits(groups, operands),
         Op::Signal { .. } => need(
             is_semaphore(operands[0]) && operands[1..].iter().all(|ty| is_index(ty)),
-            "it signals what is no semaphore, or by what is no number",
+            "it signals a value that is not a semaphore, or by an amount that is not a number",
         ),
         Op::Wait => need(
             is_semaphore(operands[0]) && is_index(operands[1]),
-            "it waits for what is no semaphore, or for what is no number",
+            "it waits for a value that is not a semaphore, or for an amount that is not a number",
         ),
-        Op::ReadSemaphore => need(is_semaphore(operands[0]), "it reads what is no semaphore"),
+        Op::ReadSemaphore => need(
+            is_semaphore(operands[0]),
+            "it reads a value that is not a semaphore",
+        ),
         Op::BarrierSemaphore => need(is_semaphore(results[0]), "it gives no semaphore"),
         Op::DeviceId | Op::CoreId | Op::GridBound(_) => {
-            need(is_index(results[0]), "it gives what is no number")
+            need(is_index(results[0]), "its result is not a number")
         }
         Op::Print { .. } => {
             let scalars = operands.iter().all(|ty| ty.as_scalar().is_some());
@@ -99,14 +102,14 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
             let first = operands.first().and_then(|ty| ty.as_scalar());
             need(
                 first == Some(Element::BOOL),
-                "its condition is no truth value",
+                "its condition is not a boolean",
             )
         }
         Op::For => {
             let bounds = operands.get(..3).unwrap_or_default();
             need(
                 bounds.len() == 3 && bounds.iter().all(|ty| is_index(ty) && *ty == bounds[0]),
-                "its bounds are no numbers",
+                "its bounds are not numbers",
             )
         }
         _ => Ok(()),
@@ -116,10 +119,12 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
 /// Checks a load or store: a reference, its indices, a mask if there is one, and the vector.
 fn access(operands: &[&Type], value: Option<&Type>, strides: &[i64], masked: bool) -> Checked {
     let Some(vector) = value.and_then(Type::as_vector) else {
-        return Err("it loads or stores what is no vector".to_owned());
+        return Err("it loads or stores a value that is not a vector".to_owned());
     };
     let Some((memref, element)) = operands.first().and_then(|ty| data(ty)) else {
-        return Err("it reads or writes what is no memory of numbers".to_owned());
+        return Err(
+            "it reads or writes a value that is not a memory reference with numbers".to_owned(),
+        );
     };
     let rank = memref.dims.len();
     let indices = operands.get(1..1 + rank).unwrap_or_default();
@@ -143,7 +148,9 @@ fn access(operands: &[&Type], value: Option<&Type>, strides: &[i64], masked: boo
 
 fn scalar_access(operands: &[&Type], value: Option<&Type>) -> Checked {
     let Some((memref, element)) = operands.first().and_then(|ty| data(ty)) else {
-        return Err("it reads or writes what is no memory of numbers".to_owned());
+        return Err(
+            "it reads or writes a value that is not a memory reference with numbers".to_owned(),
+        );
     };
     need(
         operands.len() == 1 + memref.dims.len()
@@ -202,5 +209,9 @@ fn copy_fits(groups: &CopyOperands, operands: &[&Type]) -> Checked {
             })
             && next.all(is_index)
     };
-    need(good, "the ends of the copy differ, or a semaphore is none")
+    need(
+        good,
+        "the source and destination of the copy differ in type, or a semaphore operand is not a \
+            semaphore",
+    )
 }

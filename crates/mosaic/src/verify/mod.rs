@@ -77,13 +77,13 @@ impl<'m> Checker<'m> {
         for &index in &arguments[..rank] {
             need(
                 *self.ty(index) == Type::Scalar(Element::I32),
-                "an index of the grid is no `i32`",
+                "an index of the grid is not an `i32`",
             )?;
         }
         for &argument in &arguments[rank..] {
             need(
                 self.ty(argument).as_memref().is_some(),
-                "an argument after the grid's indices is no memory",
+                "an argument after the grid's indices is not a memory reference",
             )?;
         }
         let count = arguments.len() - fixed;

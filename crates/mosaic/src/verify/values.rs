@@ -68,7 +68,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
             distinct(dims, to.len())
                 && !dims.is_empty()
                 && result.is_some_and(|ty| ty.element().is_some_and(|element| !element.is_float())),
-            "it counts along a dimension that there is not",
+            "it counts along a dimension that does not exist",
         ),
         Op::Reduce(kind, dims) => {
             let left = from.iter().enumerate();
@@ -140,7 +140,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                 && stride.is_none_or(|(_, dim)| inside(dim))
                 && operands[1].as_scalar() == Some(Element::I32)
                 && operands[0] == results[0],
-            "it rotates along a dimension that there is not",
+            "it rotates along a dimension that does not exist",
         ),
         Op::Repeat(dim, times) => {
             let good = inside(*dim)
@@ -151,7 +151,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                 });
             need(
                 good && same_element(),
-                "its result is not its operand so many times",
+                "its result is not its operand repeated that many times",
             )
         }
         Op::Gather(dims) => need(
@@ -228,7 +228,7 @@ fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
 fn types_multiply(operands: &[&Type], result: &Type) -> Checked {
     let types = [operands[0], operands[1], result].map(Type::element);
     let [Some(lhs), Some(rhs), Some(to)] = types else {
-        return Err("it multiplies what has no elements".to_owned());
+        return Err("it multiplies values that have no elements".to_owned());
     };
     if (lhs.is_float() || rhs.is_float()) == to.is_float() {
         return Ok(());

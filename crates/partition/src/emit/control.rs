@@ -145,7 +145,7 @@ impl Emitter<'_> {
         self.combine(frame, value)?;
         let data = &self.graph.values[value];
         let local = frame.values.get(&value).cloned();
-        let local = local.ok_or_else(|| self.bug("a value that was not made"))?;
+        let local = local.ok_or_else(|| self.bug("a value is used before it is emitted"))?;
         let Some(array) = data.shape.as_array() else {
             return Ok(local.id);
         };

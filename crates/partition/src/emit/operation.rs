@@ -191,7 +191,7 @@ impl Emitter<'_> {
         for (number, value) in node.operands.iter().enumerate() {
             self.combine(frame, *value)?;
             let local = frame.values.get(value).cloned();
-            let local = local.ok_or_else(|| self.bug("an operand that was not made"))?;
+            let local = local.ok_or_else(|| self.bug("an operand is used before it is emitted"))?;
             if self.graph.values[*value].shape.as_array().is_none() {
                 operands.push(local.id);
                 continue;

@@ -236,7 +236,7 @@ impl Emitter<'_> {
         match now.sharding == *to {
             true => Ok(now),
             false => {
-                Err(self.bug("a sharding of which devices together do not have the whole array"))
+                Err(self.bug("the devices of a sharding do not hold the whole array together"))
             }
         }
     }

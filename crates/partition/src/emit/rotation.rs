@@ -133,7 +133,7 @@ impl Emitter<'_> {
         let Rotation { source, dim, shift } = rotation;
         self.combine(frame, source)?;
         let local = frame.values.get(&source).cloned();
-        let local = local.ok_or_else(|| self.bug("an operand that was not made"))?;
+        let local = local.ok_or_else(|| self.bug("an operand is used before it is emitted"))?;
         let scope = self.scope(self.scope_of(node)).clone();
         let array = self.array_of(source);
         let size = self.graph.values[source].size(dim).unwrap_or(0);

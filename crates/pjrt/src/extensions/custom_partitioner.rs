@@ -38,7 +38,8 @@ entries! {
         let name = unsafe { slice(args.name.cast::<u8>(), args.name_size) };
         let name = String::from_utf8_lossy(name).into_owned();
         if args.callbacks.is_null() {
-            return Err(Error::invalid(format!("the functions that cut calls of {name} are null")));
+            return Err(Error::invalid(format!("the functions that partition calls of {name} are \
+                null")));
         }
         let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
         registered.get_or_insert_default().insert(name, Callbacks(args.callbacks));
@@ -108,7 +109,8 @@ const NO_TEXT: JAX_CustomCallPartitioner_string = JAX_CustomCallPartitioner_stri
 fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
     // SAFETY: registered functions live as long as the process.
     let partition = unsafe { (*callbacks.0).partition };
-    let partition = partition.ok_or_else(|| Error::invalid("there is no function to cut it"))?;
+    let partition =
+        partition.ok_or_else(|| Error::invalid("no partitioning function is registered for it"))?;
     let arrays = call.operands.iter().chain(&call.results);
     let devices = arrays.map(|(_, own)| own.devices()).max().unwrap_or(1);
     let operands: Result<Vec<Messages>, Error> = call

@@ -45,7 +45,7 @@ impl Attributes {
         let parsed = parse_attribute(text).map_err(|error| error.to_string())?;
         let entries = parsed
             .as_entries()
-            .ok_or("the configuration is no dictionary")?;
+            .ok_or("the configuration is not a dictionary")?;
         Self::from_entries(entries.iter().map(|(name, value)| (&**name, value)))
     }
 
@@ -132,7 +132,7 @@ impl Value {
                 Ok(Self::Dictionary(Box::new(inner.to_c()), inner))
             }
             other => Err(format!(
-                "`{}` is no attribute that functions take",
+                "functions do not take attributes such as `{}`",
                 tegula_stablehlo::attribute_text(other)
             )),
         }

@@ -106,15 +106,15 @@ fn values_in_the_memory_of_a_result() {
     right(&at("b2 = output 0 from 320 bytes 80"));
     wrong(
         &at("b2 = output 0 from 384 bytes 64"),
-        &["b2 of 64 bytes at 384 does not lie in output 0 of 400 bytes"],
+        &["b2 of 64 bytes at 384 is not inside output 0 of 400 bytes"],
     );
     wrong(
         &at("b2 = output 0 from 100 bytes 64"),
-        &["b2 is misaligned: it lies at 100, no multiple of 64"],
+        &["b2 is misaligned: its offset 100 is not a multiple of 64"],
     );
     wrong(
         &at("b2 = output 1 bytes 64"),
-        &["b2 is of output 1, which there is not"],
+        &["b2 is in output 1, which does not exist"],
     );
 }
 
@@ -130,7 +130,7 @@ fn a_value_read_before_it_is_written() {
 
 #[test]
 fn a_parameter_or_constant_that_is_written() {
-    let error = "x0 is written, but lies in a parameter or constant";
+    let error = "x0 is written, but is stored in a parameter or constant";
     wrong(&plan(0, "", "", "copy x0 -> x1\nrun k0(x1, x0)"), &[error]);
 }
 
@@ -140,15 +140,15 @@ fn buffers_out_of_place() {
     let at = |buffer: &str| plan(848, buffer, "", copy);
     wrong(
         &at("b2 = arena 100 bytes 400"),
-        &["b2 is misaligned: it lies at 100, no multiple of 64"],
+        &["b2 is misaligned: its offset 100 is not a multiple of 64"],
     );
     wrong(
         &at("b2 = arena 512 bytes 400"),
-        &["b2 of 400 bytes at 512 does not lie in the arena of 848 bytes"],
+        &["b2 of 400 bytes at 512 is not inside the arena of 848 bytes"],
     );
     wrong(
         &at("b2 = arena 9223372036854775744 bytes 400"),
-        &["b2 of 400 bytes at 9223372036854775744 does not lie in the arena of 848 bytes"],
+        &["b2 of 400 bytes at 9223372036854775744 is not inside the arena of 848 bytes"],
     );
     wrong(
         &at("b2 = arena -64 bytes 4"),
@@ -156,11 +156,11 @@ fn buffers_out_of_place() {
     );
     wrong(
         &at("b2 = parameter 1 bytes 4"),
-        &["b2 is of parameter 1, which there is not"],
+        &["b2 is in parameter 1, which does not exist"],
     );
     wrong(
         &at("b2 = constant 0 bytes 4"),
-        &["b2 is of constant 0, which there is not"],
+        &["b2 is in constant 0, which does not exist"],
     );
     wrong(
         &at("b2 = parameter 0 bytes 404"),
@@ -318,11 +318,11 @@ fn loops() {
         IN_LOOP,
         "copy x0 -> x1\ncopy x0 -> x2\nwhile {\n} x2 {\n}",
     );
-    wrong(&text, &["the predicate x2 of a loop is no pred"]);
+    wrong(&text, &["the predicate x2 of a loop is not a pred"]);
     let text = plan(960, LOOP, IN_LOOP, "copy x0 -> x1\nconditional x0 {\n}");
     wrong(
         &text,
-        &["the selector x0 is no pred or s32, or there are no branches"],
+        &["the selector x0 is not a pred or s32, or there are no branches"],
     );
 }
 
@@ -394,6 +394,6 @@ fn malformed_kernels() {
     let bound = "v0:f32 = load 0[i0]\nbind i1 = v0 in [0, 3]\n";
     wrong(
         &kernel(bound),
-        &["k0: i1 is bound to v0, which is no integer"],
+        &["k0: i1 is bound to v0, which is not an integer"],
     );
 }

@@ -206,7 +206,7 @@ impl<'a> Builder<'a> {
                 _ => {
                     return Err(ParseError::new(
                         position,
-                        format!("`{name}` is no predicate"),
+                        format!("`{name}` is not a predicate"),
                     ));
                 }
             },

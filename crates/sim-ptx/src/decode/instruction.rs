@@ -210,7 +210,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
             Entity::Predicate(_) => {
                 return Err(self.error(format!("`{name}` is a predicate, not a value")));
             }
-            _ => return Err(self.error(format!("`{name}` plus an offset is no operand"))),
+            _ => return Err(self.error(format!("`{name}` plus an offset is not an operand"))),
         };
         Ok(if bits == 64 {
             Slot::D(self.builder.double(fill))
@@ -235,7 +235,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         match self.named(name)? {
             Entity::Word(r) => Ok(Slot::W(r)),
             Entity::Double(r) => Ok(Slot::D(r)),
-            _ => Err(self.error(format!("`{name}` is no register of a value"))),
+            _ => Err(self.error(format!("`{name}` is not a register that holds a value"))),
         }
     }
 
@@ -276,7 +276,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
         match self.named(name)? {
             Entity::Predicate(p) => Ok(p),
-            _ => Err(self.error(format!("`{name}` is no predicate"))),
+            _ => Err(self.error(format!("`{name}` is not a predicate"))),
         }
     }
 
@@ -373,7 +373,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
                     offset,
                 }
             }
-            Entity::Predicate(_) => return Err(self.error(format!("`{base}` is no address"))),
+            Entity::Predicate(_) => return Err(self.error(format!("`{base}` is not an address"))),
         })
     }
 }

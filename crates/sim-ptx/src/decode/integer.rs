@@ -410,7 +410,9 @@ pub(super) fn lop3(d: &mut Decoding<'_, '_>) -> Decoded {
     d.operands(5)?;
     let table = d.integer(4)?;
     let Ok(table) = u8::try_from(table) else {
-        return Err(d.error(format!("{table} is no table of `lop3`: it has 8 bits")));
+        return Err(d.error(format!(
+            "the table {table} of `lop3` does not fit in 8 bits"
+        )));
     };
     Ok(Op::Int3 {
         f: Int3::Lop3(table),

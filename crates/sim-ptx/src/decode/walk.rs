@@ -200,7 +200,7 @@ impl<'a> Builder<'a> {
             };
             let Some(Entity::Local(offset)) = entity else {
                 let message = format!(
-                    "the argument for `{}` is no `.param` variable",
+                    "the argument for `{}` is not a `.param` variable",
                     parameter.name
                 );
                 return Err(ParseError::new(position, message));

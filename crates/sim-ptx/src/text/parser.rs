@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
                 return Err(ParseError::new(
                     reader.position_of(span.start as u32),
                     format!(
-                        "`{}` is no PTX",
+                        "`{}` is not PTX",
                         text[span].chars().take(20).collect::<String>()
                     ),
                 ));
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     fn size(&mut self) -> Parsed<u32> {
         let at = self.position();
         let value = self.integer()?;
-        u32::try_from(value).map_err(|_| ParseError::new(at, format!("{value} is no size")))
+        u32::try_from(value).map_err(|_| ParseError::new(at, format!("{value} is not a size")))
     }
 
     fn top_level(&mut self, source: &mut Source<'a>) -> Parsed<()> {
@@ -344,7 +344,7 @@ impl<'a> Reader<'a> {
                 ".v4" => lanes = 4,
                 _ => {
                     element = type_bytes(word).ok_or_else(|| {
-                        ParseError::new(at, format!("`{word}` is no type of a variable"))
+                        ParseError::new(at, format!("`{word}` is not the type of a variable"))
                     })?;
                 }
             }
@@ -454,7 +454,7 @@ impl<'a> Reader<'a> {
         let negative = self.peek() == Some(Token::Minus);
         let index = self.next + usize::from(negative);
         let text = self.slice(index);
-        let bad = || ParseError::new(at, format!("`{text}` is no number"));
+        let bad = || ParseError::new(at, format!("`{text}` is not a number"));
         let operand = match self.tokens.get(index).map(|t| t.0) {
             Some(Token::Integer) => return Ok(Operand::Integer(self.integer()?)),
             Some(Token::Single) => {
@@ -576,7 +576,7 @@ impl<'a> Reader<'a> {
                 other => {
                     return Err(ParseError::new(
                         at,
-                        format!("`{other}` is no option of `.loc`"),
+                        format!("`{other}` is not an option of `.loc`"),
                     ));
                 }
             }

@@ -71,8 +71,11 @@ fn what_is_not_known_is_refused_with_its_place() {
         ),
         ("add.s32 %r1 %r2;", "expected `,` or `;`, found `%r2`"),
         ("tex.2d.v4.f32.f32 {%r1}, [x, {%r2}];", "expected"),
-        ("@%r1 add.s32 %r1, %r2, %r3;", "`%r1` is no predicate"),
-        ("lop3.b32 %r1, %r2, %r3, %r4, 256;", "no table of `lop3`"),
+        ("@%r1 add.s32 %r1, %r2, %r3;", "`%r1` is not a predicate"),
+        (
+            "lop3.b32 %r1, %r2, %r3, %r4, 256;",
+            "does not fit in 8 bits",
+        ),
     ];
     for (instruction, expected) in cases {
         let error = refused(instruction);

@@ -15,11 +15,11 @@ fn what_is_no_topology_says_what_to_do() {
         ("16x", "an axis without a number"),
         ("", "an axis without a number"),
         ("x", "an axis without a number"),
-        ("axb", "`a`, which is no number"),
-        ("-4x4", "`-4`, which is no number"),
-        ("4.5", "`4.5`, which is no number"),
+        ("axb", "`a`, which is not a number"),
+        ("-4x4", "`-4`, which is not a number"),
+        ("4.5", "`4.5`, which is not a number"),
         ("99999999999x99999999999", "more than 65536 chips"),
-        ("99999999999999999999999999", "no number of chips"),
+        ("99999999999999999999999999", "not a number of chips"),
         ("4x4x4", "a v5e has links along 2"),
     ] {
         let error = Slice::new(&v5e, text).map(|_| ()).expect_err(text);

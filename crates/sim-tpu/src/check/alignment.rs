@@ -214,7 +214,7 @@ impl Scope {
                     false => format!(" at {}", at.join(", ")),
                 };
                 Err(format!(
-                    "the offset {shown} is {value}{at}, which is no multiple of {modulus}"
+                    "the offset {shown} is {value}{at}, which is not a multiple of {modulus}"
                 ))
             }
             Answer::Unknown => {

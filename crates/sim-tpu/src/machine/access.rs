@@ -47,7 +47,7 @@ impl<'p> Machine<'p> {
                         "`{name}` is used, but it was freed at line {}",
                         program.source_line(line)
                     ),
-                    format!("move the `free {name}` behind its last use"),
+                    format!("move the `free {name}` after its last use"),
                 ),
                 _ => (
                     format!("`{name}` is used before its life begins"),

@@ -344,7 +344,7 @@ impl<'p> Machine<'p> {
             };
             self.values[variable] = Some(value.ok_or_else(|| Error::Program {
                 line: here.line,
-                message: "what is loaded is no integer of 64 bits".to_owned(),
+                message: "the loaded element does not fit in a 64-bit integer".to_owned(),
             })?);
         }
         Ok(Flow::Next)

@@ -38,7 +38,7 @@ impl<'p> Machine<'p> {
         }
         Err(Error::Program {
             line: here.line,
-            message: format!("{value} is waited for or signalled: a count is not negative"),
+            message: format!("expected a non-negative count to wait for or signal, found {value}"),
         })
     }
 
@@ -239,7 +239,7 @@ impl<'p> Machine<'p> {
                 lines => {
                     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
                     format!(
-                        "which only the core signals, at line {}, behind this wait",
+                        "which only the core signals, at line {}, after this wait",
                         lines.join(", ")
                     )
                 }

@@ -98,7 +98,7 @@ impl<'k> Translator<'k> {
 
     fn memref(&self, value: Value) -> Made<&'k MemRefType> {
         let memref = self.module.values[value].as_memref();
-        memref.ok_or_else(|| Error::new("an argument of the kernel is no memory"))
+        memref.ok_or_else(|| Error::new("an argument of the kernel is not a memory reference"))
     }
 
     /// Reads the sizes of the grid, including those that the call supplies; returns the number of
@@ -211,7 +211,7 @@ impl<'k> Translator<'k> {
         let mut made: Vec<BufferId> = Vec::new();
         for one in given {
             let Item::Data(element) = one.memref.item else {
-                return Err(Error::new("a semaphore is no array"));
+                return Err(Error::new("a semaphore is not an array"));
             };
             let windowed = one.window.is_some_and(|window| window.transform.is_some());
             let own = one.memref.static_dims();
@@ -288,7 +288,7 @@ impl<'k> Translator<'k> {
             other => return Err(Error::new(format!("a window in {other:?}"))),
         };
         let Item::Data(element) = given.memref.item else {
-            return Err(Error::new("a semaphore is no array"));
+            return Err(Error::new("a semaphore is not an array"));
         };
         let name = self.program.buffers[array].name.clone();
         let name = match given.is_result {

@@ -137,7 +137,10 @@ impl<'k> Translator<'k> {
                 ty => {
                     let item = ty.as_memref().map(|memref| memref.item);
                     let Some(Item::Data(element)) = item else {
-                        return Err(Error::at(operation, "it prints what is no array"));
+                        return Err(Error::at(
+                            operation,
+                            "it prints a value that is not an array",
+                        ));
                     };
                     let slice = self.reference(operation, value)?.slice(operation)?;
                     PrintedValue::Array(slice, element)

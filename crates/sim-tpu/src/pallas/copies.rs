@@ -28,7 +28,7 @@ impl<'k> Translator<'k> {
     /// The sizes of a reference; a size known only at run time is [`AT_RUN_TIME`].
     fn sizes_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
         let memref = self.module.values[value].as_memref();
-        let memref = memref.ok_or_else(|| Error::at(operation, "it is no memory"))?;
+        let memref = memref.ok_or_else(|| Error::at(operation, "it is not a memory reference"))?;
         let sizes = memref.dims.iter();
         Ok(sizes.map(|size| size.unwrap_or(AT_RUN_TIME)).collect())
     }

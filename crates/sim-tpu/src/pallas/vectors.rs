@@ -11,7 +11,7 @@ use tegula_mosaic::types::Type;
 impl<'k> Translator<'k> {
     pub(super) fn new_register(&mut self, value: Value) -> Made<RegisterId> {
         let vector = self.module.values[value].as_vector();
-        let vector = vector.ok_or_else(|| Error::new("a vector that is none"))?;
+        let vector = vector.ok_or_else(|| Error::new("expected a vector"))?;
         // An element type that no register holds is reported here, where the operation is known.
         crate::machine::vector::value::ir_type(vector.element).map_err(Error::new)?;
         Ok(self.program.registers.push(Register {

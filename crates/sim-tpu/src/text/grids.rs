@@ -23,7 +23,7 @@ impl Reader<'_> {
                 low.mentions(var) || high.mentions(var)
             };
             if dimensions.iter().any(own) {
-                let message = "a grid's bounds do not depend on its own variables";
+                let message = "the bounds of a grid must not depend on its own variables";
                 return Err(self.cursor.error_at(start, self.cursor.at, message));
             }
             dimensions.push(GridDimension {

@@ -191,7 +191,7 @@ fn what_is_refused_says_where_and_why() {
         (
             "kernel k { vmem a : f32[8]\n a[:] = frobnicate(a[:]) }",
             "2:9",
-            "no operation",
+            "is not an operation",
         ),
         (
             "kernel k { vmem a : f32[8]\n a[:] = add(a[:], a[0 +: 4]) }",
@@ -229,7 +229,11 @@ fn what_is_refused_says_where_and_why() {
             "cannot be the name",
         ),
         ("kernel k { wait t }", "1:17", "no semaphore `t`"),
-        ("kernel k { } x", "1:14", "nothing behind"),
+        (
+            "kernel k { } x",
+            "1:14",
+            "expected the end of the text after the kernel",
+        ),
         ("kernel k { sem s[99999999] }", "1:16", "semaphores"),
         ("kernel k { if 3 { } }", "1:17", "comparison"),
         (
@@ -250,7 +254,7 @@ fn what_is_refused_says_where_and_why() {
         (
             "kernel k { vmem a : f32[8]\n a[:] = add(a[:], one) }",
             "2:19",
-            "no number",
+            "neither a slice nor a number",
         ),
     ];
     let mut failures = Vec::new();

@@ -71,7 +71,7 @@ impl Cursor {
     pub(super) fn take(&mut self, length: usize) -> Result<Bytes, Error> {
         let part = self.part(length)?;
         let taken = part.bytes.slice(part.at..part.end);
-        taken.ok_or_else(|| self.error("a range of bytes lies outside of the file"))
+        taken.ok_or_else(|| self.error("a range of bytes is outside the file"))
     }
 
     /// Reads a number of up to 64 bits. The number of trailing zero bits of its first byte is the
@@ -126,7 +126,8 @@ impl Cursor {
     /// Reads an index into a table, or a number of bytes.
     pub(super) fn index(&mut self) -> Result<usize, Error> {
         let value = self.varint()?;
-        usize::try_from(value).map_err(|_| self.error(format!("{value} is no place in a table")))
+        usize::try_from(value)
+            .map_err(|_| self.error(format!("{value} is not a position in a table")))
     }
 
     /// Reads a number of bytes, and then the bytes.
@@ -145,7 +146,7 @@ impl Cursor {
     pub(super) fn zero_terminated(&mut self) -> Result<Bytes, Error> {
         let rest = &self.bytes[self.at..self.end];
         let Some(length) = rest.iter().position(|byte| *byte == 0) else {
-            return Err(self.error("expected a text that ends in a zero byte"));
+            return Err(self.error("expected a string that ends in a zero byte"));
         };
         let text = self.take(length)?;
         self.byte()?;
@@ -161,7 +162,7 @@ impl Cursor {
         }
         let aligned = self.at.next_multiple_of(alignment as usize);
         if aligned > self.end {
-            return Err(self.error("the padding of an alignment ends behind the section"));
+            return Err(self.error("the padding of an alignment ends after the section"));
         }
         self.at = aligned;
         Ok(())

@@ -383,8 +383,11 @@ fn with_orders(
         let order: Option<SmallVec<[u32; 6]>> = order.collect();
         let rank = array.rank() as u32;
         let order = order.filter(|o| o.len() == array.rank() && (0..rank).all(|d| o.contains(&d)));
-        let order = order
-            .ok_or_else(|| access.error(format!("`{name}` is no order of {rank} dimensions")))?;
+        let order = order.ok_or_else(|| {
+            access.error(format!(
+                "`{name}` is not a permutation of {rank} dimensions"
+            ))
+        })?;
         array.layout = Some(Box::new(Layout {
             minor_to_major: order,
             ..Layout::default()

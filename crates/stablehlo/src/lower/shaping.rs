@@ -205,7 +205,9 @@ fn padding(access: &Access<'_>) -> Result<Vec<PadDim>, Error> {
     let high = access.integers("edge_padding_high")?;
     let interior = access.integers("interior_padding")?;
     if high.len() != low.len() || interior.len() != low.len() {
-        return Err(access.error("expected as many paddings in front, behind and between"));
+        return Err(
+            access.error("expected lists of low, high and interior padding of the same length")
+        );
     }
     let parts = low.into_iter().zip(high).zip(interior);
     Ok(parts

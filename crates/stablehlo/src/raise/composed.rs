@@ -92,7 +92,10 @@ impl Raiser<'_> {
         let operand = instruction.operands.first();
         let from = operand.and_then(|id| self.source[*id].shape.as_array());
         let (Some(from), Some(to)) = (from, instruction.shape.as_array()) else {
-            return Err(error(instruction, "a bitcast of what is no array"));
+            return Err(error(
+                instruction,
+                "a bitcast of a value that is not an array",
+            ));
         };
         let dense = |array: &ArrayShape| {
             let layout = array.layout.as_deref();

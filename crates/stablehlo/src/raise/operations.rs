@@ -140,7 +140,7 @@ impl Raiser<'_> {
             .and_then(tegula_ir::ArrayShape::static_dims);
         let sizes = sizes.ok_or_else(|| error(instruction, "its size is not known"))?;
         let Attribute::Elements(elements) = attributes::rows(1, &sizes) else {
-            return Err(error(instruction, "its size is no constant"));
+            return Err(error(instruction, "its size is not a constant"));
         };
         let ty = Type::tensor(vec![Some(sizes.len() as i64)], Type::signless(64));
         let value = Attribute::Elements(Arc::new(crate::mlir::Elements {

@@ -347,7 +347,7 @@ impl<'t> Parser<'t> {
                 let bits = bits.ok_or_else(|| {
                     self.scanner.error_at(
                         start,
-                        format!("`{text}` is no number of type {}", kind.name()),
+                        format!("`{text}` is not a number of type {}", kind.name()),
                     )
                 })?;
                 Ok(Attribute::Float { bits, ty })
@@ -360,7 +360,7 @@ impl<'t> Parser<'t> {
             },
             _ => Err(self
                 .scanner
-                .error_at(start, "expected a number's type behind `:`")),
+                .error_at(start, "expected the type of a number after `:`")),
         }
     }
 

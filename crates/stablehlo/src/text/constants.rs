@@ -98,7 +98,7 @@ impl Parser<'_> {
         let Some((dims, element, size)) = shape else {
             return Err(self.scanner.error_at(
                 start,
-                "the type of a dense constant has no fixed size, or elements that are no numbers",
+                "the type of a dense constant has no fixed size, or its elements are not numbers",
             ));
         };
         if self.scanner.peek() == Some(b'"') {
@@ -120,7 +120,7 @@ impl Parser<'_> {
             self.nested_elements(&dims, &element, size, &mut bytes)?;
         }
         if self.scanner.peek() != Some(b'>') {
-            return Err(self.scanner.error("expected `>` behind the elements"));
+            return Err(self.scanner.error("expected `>` after the elements"));
         }
         let found = (bytes.len() / size.max(1)) as u64;
         if !splat && count != Some(found) {

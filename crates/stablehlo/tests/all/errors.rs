@@ -121,7 +121,9 @@ fn orders_of_custom_calls_are_kept() {
     assert_eq!(orders("[0, 1]"), Some(Some(vec![vec![0, 1], vec![1, 0]])));
     let error = error_of(&call("mine", "[0, 0]"));
     assert!(
-        error.message.contains("no order of 2 dimensions"),
+        error
+            .message
+            .contains("is not a permutation of 2 dimensions"),
         "{error}"
     );
 }

@@ -73,7 +73,7 @@ fn wrong_texts_name_their_line() {
     };
     fails("", "line 1: the chip has no `name = ...`");
     fails("name = a\nname = b", "line 2: `name` is given twice");
-    fails("name = a b", "line 1: `a b` is no name");
+    fails("name = a b", "line 1: `a b` is not a name");
     fails(
         "\nvmem",
         "line 2: expected `key = value unit # source`, found `vmem`",
@@ -90,7 +90,7 @@ fn wrong_texts_name_their_line() {
         "vmem_bytes = 1 # me",
         "line 1: `vmem_bytes` takes a number and a unit, not `1`",
     );
-    fails("vmem_bytes = 1 lb # me", "line 1: `lb` is no unit");
+    fails("vmem_bytes = 1 lb # me", "line 1: `lb` is not a unit");
     fails(
         "vmem_bytes = 1 ns # me",
         "line 1: `ns` measures Time, but `vmem_bytes` is Bytes",
@@ -98,17 +98,17 @@ fn wrong_texts_name_their_line() {
     fails("vmem_bytes = 1 MiB", "line 1: `vmem_bytes` has no source");
     fails(
         "vmem_bytes = -1 MiB # me",
-        "line 1: `-1` is no number that is not negative",
+        "line 1: expected a non-negative number, found `-1`",
     );
     fails(
         "vmem_bytes = nan MiB # me",
-        "line 1: `nan` is no number that is not negative",
+        "line 1: expected a non-negative number, found `nan`",
     );
     fails(
         "cores_per_chip = 0.5 count # me",
-        "line 1: `0.5` is no whole number",
+        "line 1: expected an integer, found `0.5`",
     );
-    fails("tile_rule = odd", "line 1: `odd` is no tile rule");
+    fails("tile_rule = odd", "line 1: unknown tile rule `odd`");
     let twice = "name = a\nclock = 1 GHz # me\n# again\nclock = 1 GHz # me";
     fails(twice, "line 4: `clock` is given twice");
 }

@@ -21,7 +21,7 @@ use tegula_codegen_cpu::{Ceilings, KernelTime};
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub execution: ExecutionArgs,
-    /// Seconds for which runs are repeated.
+    /// Repeat runs for this many seconds, for example 0.5.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub seconds: Duration,
 }

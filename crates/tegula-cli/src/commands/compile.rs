@@ -20,11 +20,11 @@ use tegula_sim_tpu::{PrintForm, print_kernel};
 /// Targets of `tegula compile`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum CompileTarget {
-    /// Machine code for the CPU.
+    /// A CPU, as machine code.
     Cpu,
-    /// A device program for a GPU.
+    /// An NVIDIA GPU, as CUDA C++.
     Cuda,
-    /// A program for a simulated TPU.
+    /// A TPU, with tiled layouts, memory spaces, and kernels for the simulated core.
     Tpu,
 }
 
@@ -37,69 +37,75 @@ pub(crate) enum Form {
     Stablehlo,
     /// The program as StableHLO text in MLIR's generic form.
     StablehloGeneric,
-    /// What is fused, and why.
+    /// The fused graph: which operations each kernel computes, and why.
     Fused,
-    /// Kernels, buffers and the schedule.
+    /// The Plan: kernels, buffers with their offsets, and the steps in their order.
     Plan,
-    /// Cranelift's intermediate form.
+    /// Cranelift IR of each kernel.
     Clif,
-    /// Machine code.
+    /// Assembly of each kernel.
     Asm,
-    /// CUDA C++.
+    /// CUDA C++ source (target cuda).
     Cuda,
-    /// The GPU's virtual machine code.
+    /// PTX, the GPU's virtual instruction set (target cuda; needs NVRTC).
     Ptx,
-    /// The GPU's machine code, as a file for its tools.
+    /// The GPU's machine code, an ELF file for `nvdisasm` and `cuobjdump` (target cuda; needs NVRTC
+    /// and `-o`).
     Cubin,
-    /// The kernel text of the simulated TPU.
+    /// The program as a kernel for `tegula simulate` (target tpu).
     Tpu,
-    /// An object file, NAME.o, in the folder of `-o`.
+    /// An ELF object for linking, NAME.o, written into the folder given by `-o`.
     Object,
-    /// The C header of the object, NAME.h, in the folder of `-o`.
+    /// The C header of that object, NAME.h, written into the folder given by `-o`.
     Header,
-    /// The object in an archive, libNAME.a, and its header, in the folder of `-o`.
+    /// A static library with that object, libNAME.a, and its header, written into the folder given
+    /// by `-o`.
     Library,
 }
 
 /// The options of `tegula compile`.
 #[derive(Debug, Args)]
 pub(crate) struct CompileArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// What to compile it for.
+    /// The kind of machine to compile for.
     #[arg(long, value_enum, default_value = "cpu")]
     pub target: CompileTarget,
-    /// What to print.
+    /// The form of the program to print or write.
     #[arg(long, value_enum, required_unless_present_any = ["passes", "print_after"])]
     pub emit: Option<Form>,
-    /// List the passes of the target's pipeline, one a line, in their order.
+    /// List the passes of the target's pipeline in the order in which they run, one per line.
     #[arg(long, conflicts_with_all = ["emit", "print_after"])]
     pub passes: bool,
-    /// Print what a pass gives, or with `all` every pass: the module, program, kernel or plan.
+    /// Print the module, program, kernel or plan after this pass, for example gvn, or after every
+    /// pass if it is `all`. `--passes` lists the names.
     #[arg(long, value_name = "PASS", conflicts_with = "emit")]
     pub print_after: Option<String>,
     #[command(flatten)]
     pub cpu: CpuArgs,
-    /// The GPU's compute capability, as sm_90.
+    /// The GPU's compute capability: sm_90 is 9.0.
     #[arg(long, default_value = "sm_90")]
     pub arch: String,
-    /// The TPU chip: a name, or a file that describes one.
+    /// The chip for the target tpu: v4, v5e, v5p, v6e or 7x, or a file that describes one.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
-    /// What the functions of an object begin with; the model's file name if nothing is said.
+    /// For an object: the prefix of its C functions. The default is the model's file name without
+    /// its extension.
     #[arg(long)]
     pub name: Option<String>,
-    /// Write an object's large constants to this file, which the program that links it maps or reads.
+    /// For an object: write its large constants, such as weights, to this file instead. The program
+    /// that links the object maps or reads it.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// The machine that an object is for: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this
-    /// machine if nothing is said.
+    /// For an object: the machine that it runs on, x86_64-unknown-linux-gnu or
+    /// aarch64-unknown-linux-gnu. The default is this machine.
     #[arg(long, value_name = "TRIPLE")]
     pub target_triple: Option<String>,
-    /// Write to this file instead of standard output; for an object, to this folder.
+    /// Write to this file instead of standard output. For an object, its header and a library, this
+    /// is the folder that they are written into.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -267,7 +273,7 @@ fn gpu_form(
 
 fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<(), Failure> {
     let path = args.output.as_ref();
-    let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
+    let path = path.ok_or_else(|| anyhow!("a cubin is a binary file: give its path with -o"))?;
     crate::terminal::result_file::write(path, bytes)?;
     Ok(())
 }

@@ -32,16 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The options of `tegula explore`.
 #[derive(Debug, Args)]
 pub(crate) struct ExploreArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, an ONNX model, or
-    /// a kernel of the simulated TPU; `-`: standard input. Without one, the page begins with an
-    /// example.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, an ONNX model, or a kernel of the simulated TPU. `-` reads standard input.
+    /// Without a file, the page begins with an example.
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// Write the page to this file instead of serving it: it needs no server, and holds the program.
+    /// Write the page to this HTML file instead of serving it. The file contains the program, and
+    /// works without a server.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print the page's address without opening a browser.
+    /// Serve the page and print its address, but open no browser.
     #[arg(long)]
     pub no_browser: bool,
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The options of `tegula completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// The shell to print completions for.
     pub shell: Shell,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
 /// The options of `tegula man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write the pages to this folder.
+    /// Write the pages into this folder: tegula.1, tegula-run.1, ...
     #[arg(short = 'o', value_name = "DIR")]
     pub output: PathBuf,
 }
@@ -45,8 +45,8 @@ pub(crate) fn man(args: &ManArgs, command: Command) -> Result<u8, Failure> {
 /// The options of `tegula schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The form: what stands between `tegula.` and its version in the member `schema`. Without it,
-    /// all names are listed.
+    /// The name of a JSON document. A document with `"schema": "tegula.run.v1"` is named `run`.
+    /// Without a name, all names are listed.
     pub name: Option<String>,
 }
 

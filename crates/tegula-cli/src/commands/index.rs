@@ -37,18 +37,18 @@ const SVG_LIMITS: PictureLimits = PictureLimits {
 /// Which way maps go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DirectionName {
-    /// From an element of the result to the elements it is computed from.
+    /// From an element of the result to the elements that it is computed from.
     OutputToInput,
-    /// From an element of an operand to the elements computed from it.
+    /// From an element of an operand to the elements that are computed from it.
     InputToOutput,
 }
 
 /// How maps are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StyleName {
-    /// As XLA prints them now.
+    /// As current versions of XLA print them.
     Xla,
-    /// As the documents print them, with `floordiv`.
+    /// As XLA's documentation prints them, with `floordiv`.
     Document,
 }
 
@@ -64,21 +64,22 @@ impl From<StyleName> for Style {
 /// The options of `tegula index`.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// Only this instruction.
+    /// Print the maps of this instruction alone, in any computation. Without it, those of all
+    /// instructions of the entry computation are printed.
     #[arg(long, value_name = "NAME")]
     pub instruction: Option<String>,
-    /// Which way.
+    /// The direction of the maps.
     #[arg(long, value_enum, default_value = "output-to-input")]
     pub direction: DirectionName,
-    /// How maps are printed.
+    /// The notation for maps.
     #[arg(long, value_enum, default_value = "xla")]
     pub style: StyleName,
-    /// Print the rules that simplified each map.
+    /// Print the rules that simplified each map, in order, each with the term before and after.
     #[arg(long, visible_alias = "why")]
     pub explain: bool,
     #[command(flatten)]

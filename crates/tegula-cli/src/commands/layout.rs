@@ -25,22 +25,24 @@ use tegula_tpu_schedule::{windows::Choice, windows::Windows, windows::windows};
 /// The options of `tegula layout`.
 #[derive(Debug, Args)]
 pub(crate) struct LayoutArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// What for. On a CPU or a GPU a layout is an order of dimensions: those that are not
-    /// row-major are listed, with the reasons.
+    /// The kind of machine. For tpu, the program is printed with tiled layouts and memory spaces. For
+    /// cpu and cuda, where a layout is an order of dimensions, the arrays that are not row-major are
+    /// listed with the reasons.
     #[arg(long, value_enum, default_value = "tpu")]
     pub target: CompileTarget,
-    /// The chip: v4, v5e, v5p, v6e or 7x.
+    /// The chip for the target tpu: v4, v5e, v5p, v6e or 7x.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
     /// Write to this file instead of standard output.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Why does this instruction have its layout and its place?
+    /// Explain the layout and the memory of this instruction's result: what was compared, at what
+    /// cost.
     #[arg(long, value_name = "NAME")]
     pub why: Option<String>,
 }

@@ -13,18 +13,19 @@ use tegula_partition::{Options, Partitioned};
 /// The options of `tegula partition`.
 #[derive(Debug, Args)]
 pub(crate) struct PartitionArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// For how many devices, if the program does not say.
+    /// The number of devices, if the program does not state it (`num_partitions`).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub devices: Option<u32>,
-    /// Why is this instruction cut and computed as it is?
+    /// Explain the sharding of this instruction, and how it is computed on the devices.
     #[arg(long, value_name = "NAME")]
     pub why: Option<String>,
-    /// Print what is exchanged, and how operations are computed, instead of the program.
+    /// Instead of the program, print the collectives with their bytes, and how each operation is
+    /// computed.
     #[arg(long)]
     pub report: bool,
 }

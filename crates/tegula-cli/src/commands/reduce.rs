@@ -16,17 +16,18 @@ use tegula_ir::{PrintStyle, print_module};
 /// The options of `tegula reduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReduceArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
-    /// Write the result to this file instead of MODEL.reduced.hlo.
+    /// Write the smallest program to this file. The default is MODEL.reduced.hlo.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Try at most so many programs.
+    /// Try at most N programs.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub max_tries: usize,
-    /// What fails (exits with another code than 0) on the program. `%s` is the
-    /// path of the program that is tried; without it, the path comes last.
+    /// The command that fails on the program: it exits with a code other than 0. `%s` in it stands
+    /// for the path of the program to try; without `%s`, the path is appended. For example
+    /// `tegula reduce model.hlo -- tegula run --check expected.npz %s`.
     #[arg(last = true, required = true)]
     pub command: Vec<String>,
 }

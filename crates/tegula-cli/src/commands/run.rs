@@ -28,29 +28,30 @@ use tegula_ir::{Literal, Scalar, Shape, shortest_float};
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub execution: ExecutionArgs,
-    /// The TPU chip: a name, or a file that describes one.
+    /// The chip for the target tpu: v4, v5e, v5p, v6e or 7x, or a file that describes one.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
-    /// Write the results to this file as out0, out1, ....
+    /// Write the results to this NumPy `.npz` file, as arrays out0, out1, ...
     #[arg(long, value_name = "NPZ")]
     pub outputs: Option<PathBuf>,
     #[command(flatten)]
     pub check: CheckArgs,
-    /// Give up after this many instructions (interp) or statements (tpu).
+    /// Stop after N instructions (target interp) or statements (target tpu).
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// Run on so many devices of this process (cpu, plan, interp): arrays are cut and put together by
-    /// the program's shardings. Those of a program that is partitioned already have one more dimension,
-    /// the devices'.
+    /// Run on N devices, which are threads of this process (targets cpu, plan and interp). The
+    /// program is partitioned by its shardings, inputs are cut into one part per device, and the
+    /// parts of results are joined. If the program is already partitioned, its inputs and results
+    /// have one more dimension, the first, with one index per device.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub devices: u16,
-    /// Run as one rank of an MPI job, on as many devices as it has ranks: `mpirun -n 8 tegula run MODEL
-    /// --mpi`. Open MPI or MPICH is loaded when it is needed (TEGULA_MPI names another library). Rank 0
-    /// prints and writes results.
+    /// Run as one rank of an MPI job, in which every rank is one device: `mpirun -n 8 tegula run MODEL
+    /// --mpi`. Open MPI or MPICH is loaded at this point; the environment variable `TEGULA_MPI` may
+    /// name its library. Rank 0 prints and writes the results.
     #[arg(long, conflicts_with = "devices")]
     pub mpi: bool,
-    /// With `--mpi`: seconds that a rank waits for others in an exchange before it names them and ends
-    /// the job. (`--timeout` is for all of the run: who is missing then is named before, too.)
+    /// With `--mpi`: a rank that has waited this many seconds for others in one exchange names the
+    /// missing ranks and ends the job. (`--timeout` limits the whole run, and also names them.)
     #[arg(
         long,
         value_name = "SECONDS",
@@ -58,7 +59,7 @@ pub(crate) struct RunArgs {
         requires = "mpi"
     )]
     pub wait: f64,
-    /// Run this often and report the fastest run.
+    /// Run the program N times and report the time of the fastest run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
 }

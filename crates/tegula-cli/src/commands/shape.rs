@@ -18,10 +18,13 @@ use tegula_layout::physical::PhysicalLayout;
 /// The options of `tegula shape`.
 #[derive(Debug, Args)]
 pub(crate) struct ShapeArgs {
-    /// A shape such as `f32[3,5]{1,0:T(2,2)}`; `-`: one per line of standard
-    /// input, each with an optional index after a tab; or a program, as of `tegula sizes`.
+    /// A shape with its layout, such as `f32[3,5]{1,0:T(2,2)}`: dimension 1 is the most minor, and
+    /// tiles have 2 by 2 elements. `-` reads one shape per line of standard input, each with an
+    /// optional index after a tab. For a program's file, the shapes of its values are printed as by
+    /// `tegula sizes`.
     pub shape: String,
-    /// Where is this element? One number per dimension.
+    /// Print the position in the buffer of the element with this index, which has one number per
+    /// dimension: 2,4.
     #[arg(
         long,
         value_name = "I,J,...",
@@ -29,25 +32,27 @@ pub(crate) struct ShapeArgs {
         allow_hyphen_values = true
     )]
     pub index: Option<Vec<i64>>,
-    /// Which element is at this position of the buffer, counted in elements?
+    /// Print the index of the element at position N of the buffer. Positions are counted in
+    /// elements, from 0.
     #[arg(long, value_name = "N")]
     pub linear: Option<i64>,
-    /// Of a program: why are these two sizes equal? See `tegula sizes`.
+    /// For a program: prove that sizes A and B are equal. See `tegula sizes`.
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
-    /// Take the values of an ONNX graph's inputs that decide shapes from this file.
+    /// For an ONNX model whose shapes depend on the values of inputs: read those values from this
+    /// NumPy `.npz` file.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
-    /// Of an ONNX model: the shapes of what its nodes give. See `tegula sizes`.
+    /// For an ONNX model: print the shapes of its nodes' outputs. See `tegula sizes`.
     #[arg(long)]
     pub nodes: bool,
-    /// Draw which element sits where in memory.
+    /// Draw the tiles, and the position of each element in memory, as text.
     #[arg(long)]
     pub draw: bool,
-    /// Draw in SVG, to this file.
+    /// Draw the same as SVG, into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Draw to this file; in SVG if its name ends in `.svg`.
+    /// Draw into this file: as SVG if its name ends in `.svg`, otherwise as text.
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]

@@ -16,12 +16,13 @@ use tegula_indexing::{
 /// The options of `tegula simplify`.
 #[derive(Debug, Args)]
 pub(crate) struct SimplifyArgs {
-    /// The map, or `-`: one map per line of standard input.
+    /// The map, for example `(d0) -> (d0 floordiv 4), domain: d0 in [0, 3]`. `-` reads one map per
+    /// line of standard input.
     pub map: String,
-    /// Print the rules that led to the result.
+    /// Print the rules that were applied, in order, each with the term before and after.
     #[arg(long, visible_alias = "why")]
     pub explain: bool,
-    /// Verify the result by evaluating both maps.
+    /// Verify the result by evaluating both maps at up to a million points of the domain.
     #[arg(long)]
     pub check: bool,
 }

@@ -36,54 +36,58 @@ const MOST_MADE_UP: i64 = 1 << 30;
 /// The options of `tegula simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// A kernel (text that begins with `kernel NAME`), or a program: HLO text,
-    /// StableHLO (text or bytecode), or a file of jax.export.
+    /// The file of a kernel (text that begins with `kernel NAME`, or what Pallas lowers one to) or
+    /// of a program: HLO text, StableHLO (text or bytecode), or an artifact that `jax.export`
+    /// serialized.
     pub kernel: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// The chip, by name (v4, v5e, v5p, v6e or 7x) or as the file that describes it.
+    /// The chip: v4, v5e, v5p, v6e or 7x, or a file that describes one.
     #[arg(long, default_value = "v5e", value_name = "NAME|FILE")]
     pub chip: String,
-    /// Take inputs from this file: arrays in0, in1, ... by parameter.
+    /// Read the inputs from this NumPy `.npz` file: arrays in0, in1, ... in the order of the
+    /// parameters.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
-    /// Write the results to this file, findings or not: arrays out0, out1, ...
+    /// Write the results to this NumPy `.npz` file, as arrays out0, out1, ..., even if there are
+    /// findings.
     #[arg(long, value_name = "NPZ")]
     pub outputs: Option<PathBuf>,
-    /// Run a kernel of Pallas on so many devices, which copy to and signal each other by their
-    /// numbers. Inputs and results have a first dimension with one index for each device.
+    /// Run a Pallas kernel on N devices, which copy to and signal each other by device number.
+    /// Inputs and results have one more dimension, the first, with one index per device.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub devices: usize,
-    /// Time a program of many chips on a slice of them: how many there are along each axis of the
-    /// torus, for example 16x16 (v5e) or 4x4x8 (v5p). A program with shardings is partitioned first.
+    /// Estimate the time of a step on a slice of many chips, without computing values. The numbers
+    /// of chips along each axis of the torus are given, for example 16x16 (v5e) or 4x4x8 (v5p). A
+    /// program with shardings is partitioned first.
     #[arg(long, value_name = "AxB")]
     pub topology: Option<String>,
-    /// On a slice: which collectives run beside computation.
+    /// With `--topology`: which collectives overlap with computation.
     #[arg(long, value_enum, default_value_t = Beside::Auto, requires = "topology")]
     pub overlap: Beside,
-    /// On a slice: the operations that the model needs for a step, on all chips, for the model FLOPs
-    /// utilisation. Operations that are done again (rematerialised) are none of them.
+    /// With `--topology`: the floating-point operations that the model needs for one step on all
+    /// chips together, without recomputed (rematerialised) ones, such as 1.5e15. With it the report
+    /// has the model FLOPs utilisation (MFU).
     #[arg(long, value_name = "N", requires = "topology")]
     pub model_flops: Option<f64>,
-    /// How exact products of f32 are in a kernel of Pallas: whole, as interpreters compute them,
-    /// or rounded to bf16 first, as the chip's matrix units do.
+    /// The precision of f32 matrix products in a Pallas kernel.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     pub precision: Precision,
-    /// Give a number of the chip another value, for example vmem_bytes=16MiB. May be
+    /// Change a number in the description of the chip, for example vmem_bytes=16MiB. May be
     /// repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// Execute at most this many statements (2 * 10^8 if nothing is said).
+    /// Stop after N statements. The default is 2 * 10^8.
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// Print the kernel with its grids written out as loops, starts and waits, and do
-    /// not run it.
+    /// Print the kernel with each grid expanded into a loop that starts and waits for its copies,
+    /// and do not run it.
     #[arg(long)]
     pub expanded: bool,
-    /// Compute no values: check and time only what needs none.
+    /// Compute no values. Checks and times that depend on no data are made all the same.
     #[arg(long, conflicts_with = "inputs")]
     pub no_values: bool,
-    /// Write the report as a page for a browser to this file.
+    /// Write the report to this HTML file.
     #[arg(long, value_name = "HTML")]
     pub report: Option<PathBuf>,
 }
@@ -91,20 +95,20 @@ pub(crate) struct SimulateArgs {
 /// Which collectives run beside computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Beside {
-    /// As written if the program has asynchronous pairs, else scheduled.
+    /// `written` if the program has asynchronous collectives (start and done), else `scheduled`.
     Auto,
-    /// As written: one without a start and a done waits for its end.
+    /// Those that the program splits into a start and a done; the others block until they end.
     Written,
-    /// As a latency-hiding scheduler would have it.
+    /// Those that a latency-hiding scheduler, such as XLA's, would overlap.
     Scheduled,
 }
 
 /// How exact products are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Precision {
-    /// Operands of f32 are whole.
+    /// Operands of f32 are used as they are, as in Pallas's interpreter.
     F32,
-    /// Operands of f32 are rounded to bf16.
+    /// Operands of f32 are rounded to bf16 first, as the chip's matrix units do.
     Tpu,
 }
 

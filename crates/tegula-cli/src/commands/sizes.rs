@@ -13,20 +13,22 @@ use tegula_ir::display_shape;
 /// The options of `tegula sizes`.
 #[derive(Debug, Args)]
 pub(crate) struct SizesArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model; `-`:
-    /// standard input.
+    /// The program's file: HLO text, StableHLO (text or bytecode), an artifact that `jax.export`
+    /// serialized, or an ONNX model. The contents decide which one it is. `-` reads standard input.
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// Why are these two sizes equal? Each is a dimension (`dot.3:0`, `body::dot.3:0` of another
-    /// computation, `while.2:1.0` of array 1 of a tuple) or a formula over dimensions and the sizes of
-    /// the inputs (`p0_d0 * 2 / dot.3:1`).
+    /// Prove that sizes A and B are equal, and print the proof, or what is missing for one. Each is
+    /// a dimension or a formula. `dot.3:0` is dimension 0 of instruction dot.3, `body::dot.3:0` that
+    /// of an instruction in the computation `body`, and `while.2:1.0` dimension 0 of array 1 of a
+    /// tuple. A formula may use these and the sizes of inputs: `p0_d0 * 2 / dot.3:1`.
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
-    /// Take the values of an ONNX graph's inputs that decide shapes from this file.
+    /// For an ONNX model whose shapes depend on the values of inputs: read those values from this
+    /// NumPy `.npz` file.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
-    /// Of an ONNX model: the shapes of what its nodes give, by their names in the model.
+    /// For an ONNX model: print the shapes of its nodes' outputs, by their names in the model.
     #[arg(long, conflicts_with = "why")]
     pub nodes: bool,
 }

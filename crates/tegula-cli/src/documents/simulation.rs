@@ -7,35 +7,35 @@ use std::collections::BTreeMap;
 /// The findings and times of a simulation.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct Simulation {
-    /// The chip.
+    /// The chip's name.
     pub chip: String,
-    /// Whether everything has room.
+    /// Whether all buffers fit in their memories.
     pub fits: bool,
-    /// What is wrong.
+    /// The errors and warnings.
     pub findings: Vec<SimulationFinding>,
     /// The checks that were made, and how.
     pub checks: Vec<SimulationCheck>,
-    /// Simulated seconds.
+    /// The simulated time in seconds.
     pub seconds: f64,
     /// The unit that limits the speed.
     pub bound: String,
-    /// Copies between memories.
+    /// The number of copies between memories.
     pub copies: u64,
-    /// Bytes that they move.
+    /// The bytes that these copies move.
     pub copied_bytes: i64,
-    /// Statements that were executed.
+    /// The number of statements that were executed.
     pub steps: u64,
     /// The most bytes of HBM in use at once.
     pub hbm_bytes: i64,
     /// The most bytes of VMEM in use at once.
     pub vmem_peak_bytes: i64,
-    /// Bytes of padding in all arrays.
+    /// The bytes of padding in all arrays.
     pub padding_bytes: i64,
-    /// Each memory.
+    /// The chip's memories.
     pub spaces: Vec<SimulationSpace>,
-    /// Where the time went, by line of the source, the most first.
+    /// The simulated time of each line of the source, the slowest first.
     pub lines: Vec<SimulationLine>,
-    /// Loops of which it is not known how often they run.
+    /// The loops whose trip count is unknown, with the count that was assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed_loops: Vec<AssumedLoop>,
     /// What the kernel printed, in order.
@@ -48,59 +48,59 @@ pub(crate) struct Simulation {
 pub(crate) struct PrintedText {
     /// The core that printed it, from 0.
     pub core: u64,
-    /// The file of the statement's line; empty if it is the one that was read.
+    /// The source file of the statement; empty if it is the file that was read.
     pub file: String,
     /// The statement's line, from 1.
     pub line: u32,
-    /// The text, with its values.
+    /// The printed text.
     pub text: String,
 }
 
-/// Something that is wrong with a kernel.
+/// An error or a warning about a kernel.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationFinding {
-    /// Its code: `race`, for example.
+    /// Its code, for example `race`.
     pub code: String,
     /// `error` or `warning`.
     pub severity: String,
     /// The statement.
     pub instruction: String,
-    /// Its line, from 1; 0 if it has none.
+    /// The statement's line, from 1; 0 if it has none.
     pub line: u32,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: String,
-    /// How often it was met.
+    /// How often it occurred.
     pub count: u64,
-    /// The file of that line, if it is not the one that was read.
+    /// The source file of the statement, if it is not the file that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
-/// A check.
+/// A check of a kernel.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationCheck {
     /// The property that was checked.
     pub what: String,
-    /// The codes of findings that it makes.
+    /// The codes of the findings that it can report.
     pub codes: String,
-    /// `proved` or `executed`.
+    /// `proved` for all inputs, or `executed`: checked in this run.
     pub how: String,
-    /// How much of the program it covers.
+    /// How much of the program it covered.
     pub extent: String,
 }
 
 /// The simulated time of a line of the source.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationLine {
-    /// The file; empty if it is the one that was read.
+    /// The source file; empty if it is the file that was read.
     pub file: String,
     /// The line, from 1; 0 if there is none.
     pub line: u32,
     /// The unit that is busy, or the event that is waited for.
     pub what: String,
-    /// Simulated seconds.
+    /// The simulated time in seconds.
     pub seconds: f64,
 }
 
@@ -111,69 +111,71 @@ pub(crate) struct SimulationSpace {
     pub space: String,
     /// The most bytes in use at once.
     pub peak_bytes: i64,
-    /// Bytes that it has; null if that is not known.
+    /// Its size in bytes; null if that is unknown.
     pub capacity_bytes: Option<i64>,
 }
 
-/// A loop that was taken to run so often.
+/// A loop whose trip count is unknown, and was assumed.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct AssumedLoop {
-    /// Its instruction.
+    /// The loop's instruction.
     #[serde(rename = "loop")]
     pub name: String,
-    /// How often.
+    /// The number of iterations that was assumed.
     pub trips: u64,
 }
 
 /// How long a program takes on a slice of TPUs.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SliceSimulation {
-    /// The chip.
+    /// The chip's name.
     pub chip: String,
-    /// Chips along each axis, as `16x16`.
+    /// The number of chips along each axis, for example `16x16`.
     pub topology: String,
-    /// Devices that run the program.
+    /// The number of devices that run the program.
     pub devices: usize,
-    /// Seconds of a step.
+    /// The time of a step in seconds.
     pub seconds: f64,
     /// What most of the time is spent on.
     pub bound_by: String,
-    /// Seconds by what they are spent on; their sum is the step.
+    /// The seconds spent on each cause. They add up to the step.
     pub shares: BTreeMap<String, f64>,
-    /// Operations of products that a device does.
+    /// The floating-point operations of a device's matrix products.
     pub flops: f64,
-    /// Of the peak of bf16, what these are.
+    /// These operations as a fraction of the bf16 peak, from 0 to 1.
     pub utilisation: f64,
-    /// Of the peak of bf16, what the model needs, if `--model-flops` said what that is.
+    /// The model FLOPs utilisation: the operations given by `--model-flops` as a fraction of the bf16
+    /// peak; null without that option.
     pub mfu: Option<f64>,
-    /// Memory of a device.
+    /// The memory of a device.
     pub memory: SliceMemory,
-    /// Collectives by kind.
+    /// The collectives of each kind.
     pub collectives: Vec<SliceCollectives>,
     /// The links along each axis.
     pub links: Vec<SliceLinks>,
-    /// Whether collectives were scheduled, or run as the program says.
+    /// Whether collectives were scheduled to overlap, rather than run as the program states.
     pub scheduled: bool,
-    /// Loops of which it is not known how often they run.
+    /// The loops whose trip count is unknown, with the count that was assumed.
     pub assumed_loops: Vec<AssumedLoop>,
-    /// Custom calls that are taken for the bytes of their arrays alone, and how many there are.
+    /// The custom calls with unknown work, and how many there are of each. Their time is estimated
+    /// from the bytes of their arrays alone.
     pub unknown_calls: BTreeMap<String, usize>,
-    /// What is not known of the chip, and what is taken instead.
+    /// What is unknown about the chip, and what was assumed instead.
     pub assumed: Vec<String>,
-    /// What happens when. Of a loop the first iteration is listed.
+    /// The events of a step. Of a loop, only the first iteration is listed.
     pub timeline: Vec<SliceEvent>,
 }
 
-/// Memory of a device, in bytes.
+/// The memory of a device, in bytes.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SliceMemory {
-    /// The parameters.
+    /// The bytes of the parameters.
     pub parameters: f64,
-    /// The results.
+    /// The bytes of the results.
     pub results: f64,
-    /// The most that lives at once.
+    /// The most bytes that are live at once.
     pub peak: f64,
-    /// What there is.
+    /// The bytes that the device has.
     pub capacity: f64,
     /// Whether the program fits.
     pub fits: bool,
@@ -182,44 +184,44 @@ pub(crate) struct SliceMemory {
 /// The collectives of one kind.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SliceCollectives {
-    /// Which.
+    /// The kind, for example `all-gather`.
     pub kind: String,
-    /// How many there are in a step.
+    /// The number of them in a step.
     pub count: f64,
-    /// Bytes that a device receives.
+    /// The bytes that a device receives.
     pub bytes: f64,
-    /// Seconds on the links, overlapped or not.
+    /// The time on the links in seconds, whether it overlaps with computation or not.
     pub seconds: f64,
-    /// Of these, seconds of latency.
+    /// The part of that time that is latency, in seconds.
     pub latency: f64,
 }
 
 /// The links along an axis.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SliceLinks {
-    /// Chips along it.
+    /// The number of chips along the axis.
     pub chips: usize,
-    /// Whether it is a ring.
+    /// Whether the links form a ring.
     pub ring: bool,
-    /// The part of the step that it is busy.
+    /// The fraction of the step during which the links are busy, from 0 to 1.
     pub busy: f64,
 }
 
-/// Something that happens.
+/// A kernel or a collective at its time.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SliceEvent {
-    /// `core`, or `axis N`.
+    /// Where it runs: `core` for the core, `axis N` for the links of an axis.
     pub row: String,
-    /// The instruction.
+    /// The instruction's name.
     pub name: String,
-    /// What it is.
+    /// A description of the work.
     pub what: String,
-    /// When it begins, in seconds.
+    /// The time at which it begins, in seconds.
     pub start: f64,
-    /// How long it takes.
+    /// Its duration in seconds.
     pub seconds: f64,
-    /// How deep in loops it is.
+    /// The number of loops around it.
     pub depth: usize,
-    /// How often it is done in a step.
+    /// The number of times that it runs in a step.
     pub times: f64,
 }

@@ -20,11 +20,11 @@ pub(crate) fn paint(style: Style, text: impl std::fmt::Display) -> String {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless the environment variable `NO_COLOR` is set.
+    /// Use colours on a terminal, unless the environment variable `NO_COLOR` is set.
     Auto,
-    /// Always.
+    /// Use colours always.
     Always,
-    /// Never.
+    /// Use no colours.
     Never,
 }
 

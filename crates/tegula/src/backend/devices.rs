@@ -131,7 +131,8 @@ impl SpmdExecutable {
             .replica_count
             .is_some_and(|count| count > 1)
         {
-            let message = "a program with shardings is run by one replica only";
+            let message =
+                "a program with shardings runs on one replica only: give it `replica_count=1`";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let how = tegula_partition::Options {
@@ -145,8 +146,8 @@ impl SpmdExecutable {
                 .iter()
                 .chain(&shardings.unreduced_results);
             if arrays.any(Option::is_some) {
-                let message = "the program takes or gives partial results (unreduced axes), of \
-                               which no whole arrays are made";
+                let message = "the program's inputs or results are partial sums (unreduced \
+                    axes), which are not joined to whole arrays";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         }
@@ -503,8 +504,8 @@ impl SpmdExecutable {
             let rank = part.rank() + usize::from(stacked);
             if stacked && given.dims.first().and_then(Dim::as_static) != Some(devices) {
                 return wrong(format!(
-                    "input {number} is {given}: expected {devices} as its first dimension, an \
-                     entry for each device, as the program is partitioned already"
+                    "input {number} is {given}: expected {devices} as its first dimension, one \
+                        index for each device, because the program is already partitioned"
                 ));
             }
             if given.rank() != rank || given.element_type != part.element_type {
@@ -688,7 +689,10 @@ fn check_open_sizes(name: &str, array: &ArrayShape, sharding: &Sharding) -> Resu
     match dims.any(|(dim, cut)| dim.as_static().is_none() && cut.is_some()) {
         false => Ok(()),
         true => {
-            let message = format!("`{name}`: a dimension of open size is cut over devices");
+            let message = format!(
+                "`{name}`: a dimension of open size is sharded over devices: give its size with \
+                    `--dim`"
+            );
             Err(Error::new(ErrorKind::Unsupported, message))
         }
     }

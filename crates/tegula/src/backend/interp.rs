@@ -43,7 +43,10 @@ fn interpret(
         values.push(take(&module[parameter].shape, &mut rest)?);
     }
     if rest.next().is_some() {
-        let message = format!("{} inputs are more than the program takes", inputs.len());
+        let message = format!(
+            "{} inputs were given, more than the program takes",
+            inputs.len()
+        );
         return Err(Error::new(ErrorKind::Input, message));
     }
     let options = tegula_interp::Options {
@@ -67,7 +70,7 @@ pub(super) fn take<'a>(
             Some(&literal) => Ok(Value::Array(literal.clone())),
             None => Err(Error::new(
                 ErrorKind::Input,
-                "there are fewer inputs than the program takes",
+                "fewer inputs were given than the program takes",
             )),
         },
         Shape::Tuple(elements) => {

@@ -253,7 +253,7 @@ fn sized(slots: &[Tensor], source: SizeSource) -> Result<Tensor, Error> {
     };
     let size = size.filter(|size| (0..=i64::from(i32::MAX)).contains(size));
     let size = size.ok_or_else(|| {
-        let message = "a size that data gives is negative, or above 2147483647";
+        let message = "a size that the model computes is negative, or above 2147483647";
         Error::new(ErrorKind::Input, message)
     })?;
     let shape = ArrayShape::new(ElementType::Pred, &[size, 0]);

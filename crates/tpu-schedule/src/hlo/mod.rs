@@ -164,7 +164,7 @@ impl Writer<'_> {
     fn prepare(&mut self, kernel: &Kernel) -> Result<Prepared, Error> {
         let nodes = &self.assignment.program.nodes;
         if !nodes[kernel.root].kind.regions().is_empty() {
-            return Err(Error::bug("a loop is no kernel"));
+            return Err(Error::bug("a loop is not a kernel"));
         }
         for &id in &kernel.nodes {
             self.import(nodes[id].origin)?;

@@ -125,9 +125,9 @@ pub(super) fn started(
     };
     let mut parts = vec![given, given];
     for context in result.as_tuple().into_iter().flatten().skip(2) {
-        let context = context
-            .as_array()
-            .ok_or_else(|| Error::bug("a context is an array"))?;
+        let context = context.as_array().ok_or_else(|| {
+            Error::bug("expected an array as the context of an asynchronous collective")
+        })?;
         let zero = b.constant(Literal::zeros(context).map_err(|e| Error::input(e.to_string()))?)?;
         parts.push(zero);
     }

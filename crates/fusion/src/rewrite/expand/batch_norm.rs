@@ -30,7 +30,7 @@ pub(super) fn expand(
             epsilon,
             feature_index,
         } => (*epsilon, *feature_index),
-        _ => return Err(Error::bug("a batch norm was expected")),
+        _ => return Err(Error::bug("expected a batch norm")),
     };
     let add = builder.reducer(Binary::Add, ElementType::F64)?;
     let mut b = builder.computation(op.opcode().name());
@@ -41,7 +41,7 @@ pub(super) fn expand(
     }
     let x = *wide
         .first()
-        .ok_or_else(|| Error::bug("a batch norm has operands"))?;
+        .ok_or_else(|| Error::bug("expected operands of a batch norm"))?;
     let dims = b.array_shape(x)?.dims.clone();
     let mut norm = Norm {
         add,
@@ -58,7 +58,11 @@ pub(super) fn expand(
             vec![norm.normalised(centred, variance, scale, offset)?]
         }
         (_, &[x, scale, mean, variance, grad]) => norm.gradient(x, scale, mean, variance, grad)?,
-        _ => return Err(Error::input("a batch norm of another number of operands")),
+        _ => {
+            return Err(Error::input(
+                "a batch norm has the wrong number of operands",
+            ));
+        }
     };
     norm.finish(&results, result)
 }

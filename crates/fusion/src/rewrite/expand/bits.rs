@@ -81,7 +81,9 @@ pub(super) fn bitcast(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let (Some(Shape::Array(from)), Shape::Array(to)) = (operands.first(), result) else {
-        return Err(Error::input("a bitcast is of an array"));
+        return Err(Error::input(
+            "expected an array as the operand and the result of a bitcast",
+        ));
     };
     let combine = reducer_of(builder, from.element_type, to.element_type)?;
     let mut b = builder.computation("bitcast");
@@ -97,7 +99,7 @@ pub(super) fn bitcast(
         let d = usize::try_from(d).unwrap_or(usize::MAX);
         let size = to.dims.get(d);
         physical.push(
-            size.ok_or_else(|| Error::input("a layout of another rank"))?
+            size.ok_or_else(|| Error::input("the layout has another rank than the array"))?
                 .clone(),
         );
         back[d] = place as i64;
@@ -122,7 +124,9 @@ pub(super) fn bitcast_convert(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let (Some(Shape::Array(from)), Shape::Array(to)) = (operands.first(), result) else {
-        return Err(Error::input("a bitcast-convert is of an array"));
+        return Err(Error::input(
+            "expected an array as the operand and the result of a bitcast-convert",
+        ));
     };
     let combine = reducer_of(builder, from.element_type, to.element_type)?;
     let mut b = builder.computation("bitcast-convert");

@@ -111,7 +111,8 @@ pub(super) fn product(
     operands: &[Shape],
     result: &Shape,
 ) -> Result<ComputationId, Error> {
-    let wrong = || Error::input("a product is of two arrays, and one");
+    let wrong =
+        || Error::input("expected a dot product of two arrays, with an array as its result");
     let (
         Op::Dot {
             dims, precision, ..

@@ -85,7 +85,9 @@ pub(super) fn expand(
     operands: &[Shape],
 ) -> Result<ComputationId, Error> {
     let [Shape::Array(from), indices] = operands else {
-        return Err(Error::input("a gather is of an array, by indices"));
+        return Err(Error::input(
+            "expected an array and indices as the operands of a gather",
+        ));
     };
     let mut b = builder.computation("gather");
     let x = b.parameter(Shape::Array(plain(from)));

@@ -20,7 +20,7 @@ pub(super) fn expand(
     }
     let ([a], Some(parts)) = (operands, result.as_tuple()) else {
         return Err(Error::input(
-            "a factorisation has one operand, and a tuple as its result",
+            "expected a factorisation with one operand, and a tuple as its result",
         ));
     };
     let least = builder.reducer(Binary::Minimum, ElementType::S32)?;
@@ -35,7 +35,7 @@ pub(super) fn expand(
         }
         _ => {
             return Err(Error::input(
-                "another number of results than the routine has",
+                "the custom call has another number of results than the LAPACK routine",
             ));
         }
     };
@@ -56,7 +56,9 @@ impl Matrix {
         let dims = sizes(b, a)?;
         let rank = dims.len() as i64;
         if rank < 2 {
-            return Err(Error::input("a matrix has two dimensions at least"));
+            return Err(Error::input(
+                "expected a matrix: an array of at least two dimensions",
+            ));
         }
         let row = b.iota(ElementType::S32, &dims, rank - 2)?;
         let column = b.iota(ElementType::S32, &dims, rank - 1)?;

@@ -37,7 +37,9 @@ pub(super) fn product(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let ([Shape::Array(lhs), Shape::Array(rhs)], Shape::Array(result)) = (operands, result) else {
-        return Err(Error::input("a product is of two arrays, and one"));
+        return Err(Error::input(
+            "expected a dot product of two arrays, with an array as its result",
+        ));
     };
     let ty = product_type(lhs.element_type, rhs.element_type, result.element_type);
     let mut b = builder.computation("mixed_product");

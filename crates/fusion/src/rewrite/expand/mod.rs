@@ -249,7 +249,9 @@ fn top_k(instruction: &Instruction) -> Result<Op, Error> {
         .first()
         .and_then(Shape::as_array)
         .and_then(|a| a.dims.last()?.as_static());
-    let k = k.ok_or_else(|| Error::input("a TopK gives values and indices"))?;
+    let k = k.ok_or_else(|| {
+        Error::input("expected a tuple of values and indices as the result of a TopK")
+    })?;
     Ok(Op::TopK {
         k,
         largest: true,

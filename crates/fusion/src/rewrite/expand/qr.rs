@@ -168,7 +168,9 @@ pub(super) fn decomposition(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let ([Shape::Array(a)], Some([_, Shape::Array(taus)])) = (operands, result.as_tuple()) else {
-        return Err(Error::input("a decomposition of a matrix gives two arrays"));
+        return Err(Error::input(
+            "expected a QR decomposition of one array, with two arrays as its result",
+        ));
     };
     let ty = a.element_type;
     let (a, taus) = (Shape::Array(plain(a)), Shape::Array(plain(taus)));
@@ -250,7 +252,9 @@ pub(super) fn reflections(
     operands: &[Shape],
 ) -> Result<ComputationId, Error> {
     let [Shape::Array(a), Shape::Array(taus)] = operands else {
-        return Err(Error::input("reflections are vectors and factors"));
+        return Err(Error::input(
+            "expected vectors and factors as the operands of Householder reflections",
+        ));
     };
     let ty = a.element_type;
     let (a, taus) = (Shape::Array(plain(a)), Shape::Array(plain(taus)));
@@ -264,7 +268,7 @@ pub(super) fn reflections(
         .map(|i| b.get_tuple_element(p, i))
         .collect::<Result<_, _>>()?;
     let [turn, q, vectors, factors] = parts[..] else {
-        return Err(Error::bug("another number of states"));
+        return Err(Error::bug("the loop has another number of states"));
     };
     let last = b.scalar(i32::try_from(count - 1).unwrap_or(i32::MAX))?;
     let step = b.binary(Binary::Subtract, last, turn)?;
@@ -325,5 +329,5 @@ fn condition(
 fn last_size(shape: &Shape) -> Result<i64, Error> {
     let dims = shape.as_array().and_then(ArrayShape::static_dims);
     let last = dims.and_then(|dims| dims.last().copied());
-    last.ok_or_else(|| Error::input("no last dimension of a known size"))
+    last.ok_or_else(|| Error::input("expected an array whose last dimension has a known size"))
 }

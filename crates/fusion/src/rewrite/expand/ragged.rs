@@ -95,10 +95,13 @@ pub(super) fn expand(
     let ([Shape::Array(lhs), Shape::Array(rhs), Shape::Array(sizes)], Shape::Array(result)) =
         (operands, result)
     else {
-        return Err(Error::input("a ragged product is of three arrays, and one"));
+        return Err(Error::input(
+            "expected a ragged dot product of three arrays, with an array as its result",
+        ));
     };
     let ragged = Ragged::of(op, lhs, sizes);
-    let ragged = ragged.ok_or_else(|| Error::input("a ragged product lacks its dimension"))?;
+    let ragged =
+        ragged.ok_or_else(|| Error::input("the ragged dot product has no ragged dimension"))?;
     let ty = product_type(lhs.element_type, rhs.element_type, result.element_type);
     let sums = result.with_element_type(ty);
     let (lhs, rhs, sizes) = (plain(lhs), plain(rhs), plain(sizes));
@@ -254,7 +257,9 @@ impl Ragged {
         let of = |dim: usize| dims.iter().position(|&d| d == dim);
         let places: Option<Vec<usize>> = self.prefix.iter().map(|&dim| of(dim)).collect();
         let (Some(places), Some(ragged)) = (places, of(self.ragged)) else {
-            return Err(Error::bug("an operand lacks a dimension of the groups"));
+            return Err(Error::bug(
+                "an operand does not have all dimensions of the groups",
+            ));
         };
         let place = along::index(b, ragged, shape)?;
         let start = along::spread(b, start, &places, shape)?;

@@ -20,11 +20,13 @@ pub(super) fn expand(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let Op::ScaledDot { dims, precision } = op else {
-        return Err(Error::bug("expected a scaled product"));
+        return Err(Error::bug("expected a scaled dot product"));
     };
     let arrays: Option<SmallVec<[_; 4]>> = operands.iter().map(Shape::as_array).collect();
     let (Some([lhs, rhs, ..]), Shape::Array(result)) = (arrays.as_deref(), result) else {
-        return Err(Error::input("a scaled product is of four arrays, and one"));
+        return Err(Error::input(
+            "expected a scaled dot product of four arrays, with an array as its result",
+        ));
     };
     let ty = scaled_type(lhs.element_type, rhs.element_type, result.element_type);
     let mut b = builder.computation("scaled_product");
@@ -35,7 +37,7 @@ pub(super) fn expand(
         values.push(converted(&mut b, value, ty)?);
     }
     let [lhs, rhs, lhs_scale, rhs_scale] = values[..] else {
-        return Err(Error::input("a scaled product has two scales"));
+        return Err(Error::input("expected two scales of a scaled dot product"));
     };
     let operands = [
         scaled(&mut b, lhs, lhs_scale)?,
@@ -72,7 +74,7 @@ fn scaled(
         split.dims.push(count.clone());
         if size != count {
             let (Some(size), Some(count)) = (size.as_static(), count.as_static()) else {
-                return Err(Error::input("scales of parts of an open dimension"));
+                return Err(Error::input("block scales along a symbolic dimension"));
             };
             split.dims.push(Dim::Static(size / count.max(1)));
         }

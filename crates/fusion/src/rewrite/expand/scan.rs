@@ -50,13 +50,15 @@ pub(super) fn expand(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let scan = Scan::of(op, operands, result);
-    let scan = scan.ok_or_else(|| Error::input("a scan's operands do not add up"))?;
+    let scan =
+        scan.ok_or_else(|| Error::input("a scan has the wrong number of operands or results"))?;
     let outputs = result.as_tuple().unwrap_or(std::slice::from_ref(result));
     let outputs: Option<Vec<ArrayShape>> = outputs[..scan.outputs]
         .iter()
         .map(|shape| shape.as_array().map(plain))
         .collect();
-    let outputs = outputs.ok_or_else(|| Error::input("a scan gives arrays"))?;
+    let outputs =
+        outputs.ok_or_else(|| Error::input("expected arrays as the results of a scan"))?;
     let mut states = vec![Shape::array(ElementType::S32, &[])];
     states.extend(operands.iter().cloned());
     states.extend(outputs.iter().cloned().map(Shape::Array));
@@ -95,7 +97,7 @@ pub(super) fn expand(
         Shape::Tuple(_) => b.tuple(&results)?,
         _ => *results
             .first()
-            .ok_or_else(|| Error::input("a scan of nothing"))?,
+            .ok_or_else(|| Error::input("expected at least one result of a scan"))?,
     };
     b.finish(root)
 }
@@ -108,7 +110,8 @@ impl Scan {
         let (inputs, rest) = states[1..].split_at(self.inputs);
         let (carries, outputs) = rest.split_at(rest.len() - self.outputs);
         let measured = inputs.first().or(outputs.first()).copied();
-        let measured = measured.ok_or_else(|| Error::input("a scan of no arrays"))?;
+        let measured = measured
+            .ok_or_else(|| Error::input("expected at least one input or output of a scan"))?;
         let measured = (measured, self.dimension);
         let place = along::place(&mut b, states[0], measured, self.from_end)?;
         let mut arguments = Vec::with_capacity(states.len());

@@ -67,7 +67,9 @@ pub(super) fn expand(
         },
     ) = (arrays.as_deref(), op)
     else {
-        return Err(Error::input("a triangular solve is of two arrays"));
+        return Err(Error::input(
+            "expected two arrays as the operands of a triangular solve",
+        ));
     };
     let dims = b_shape.static_dims();
     let dims = dims.ok_or_else(|| Error::input("a dynamic size"))?;

@@ -31,7 +31,8 @@ pub(super) fn expand(
     result: &Shape,
 ) -> Result<ComputationId, Error> {
     let arrays: Option<Vec<&ArrayShape>> = operands.iter().map(Shape::as_array).collect();
-    let arrays = arrays.ok_or_else(|| Error::input("a slice is of arrays"))?;
+    let arrays =
+        arrays.ok_or_else(|| Error::input("expected arrays as the operands of a dynamic slice"))?;
     let mut b = builder.computation("slice_at_vector");
     let mut values: Vec<_> = arrays
         .iter()

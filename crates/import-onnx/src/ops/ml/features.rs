@@ -188,7 +188,11 @@ fn normalize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
             let sum = lower.reduce(&square, Fold::Sum, &[last], true)?;
             lower.unary(Unary::Sqrt, &sum)?
         }
-        other => return Err(Error::input(format!("`{other}` is no `norm`"))),
+        other => {
+            return Err(Error::input(format!(
+                "`norm` is `{other}`: expected MAX, L1 or L2"
+            )));
+        }
     };
     let is_zero = is_number(lower, &norm, 0.0)?;
     let y = lower.div(&x, &norm)?;

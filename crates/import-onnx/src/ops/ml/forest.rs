@@ -33,7 +33,9 @@ impl Mode {
             b"BRANCH_NEQ" => Self::Compare(Direction::Ne),
             other => {
                 let name = String::from_utf8_lossy(other);
-                return Err(Error::input(format!("`{name}` is no mode of a node")));
+                return Err(Error::input(format!(
+                    "unknown mode `{name}` of a node: expected LEAF or BRANCH_ and a comparison"
+                )));
             }
         })
     }
@@ -113,7 +115,7 @@ impl Forest {
                     continue;
                 }
                 match own {
-                    Some(OPEN) => return Err(Error::input("a tree comes back to a node")),
+                    Some(OPEN) => return Err(Error::input("the nodes of a tree form a cycle")),
                     Some(_) => continue,
                     None => {}
                 }
@@ -121,7 +123,7 @@ impl Forest {
                 stack.push((at, true));
                 for (child, found) in [node.yes, node.no].into_iter().zip(of_children) {
                     match found {
-                        Some(OPEN) => return Err(Error::input("a tree comes back to a node")),
+                        Some(OPEN) => return Err(Error::input("the nodes of a tree form a cycle")),
                         Some(_) => {}
                         None => stack.push((child, false)),
                     }

@@ -204,7 +204,9 @@ fn kernel(
             lower.binary(Binary::Power, &line, &degree)
         }
         "SIGMOID" => lower.unary(Unary::Tanh, &line),
-        other => Err(Error::input(format!("`{other}` is no `kernel_type`"))),
+        other => Err(Error::input(format!(
+            "`kernel_type` is `{other}`: expected LINEAR, POLY, RBF or SIGMOID"
+        ))),
     }
 }
 
@@ -212,7 +214,7 @@ fn kernel(
 fn matrix(ty: ElementType, values: &[f64], rows: usize) -> Result<Value> {
     if rows == 0 || !values.len().is_multiple_of(rows) {
         return Err(Error::input(format!(
-            "{} numbers are no {rows} rows",
+            "{} numbers cannot be divided into {rows} rows",
             values.len()
         )));
     }

@@ -214,7 +214,11 @@ fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
             3 => Direction::Gt,
             4 | 6 => Direction::Eq,
             5 => Direction::Ne,
-            other => return Err(Error::input(format!("{other} is no mode of a node"))),
+            other => {
+                return Err(Error::input(format!(
+                    "unknown mode {other} of a node: expected 0 to 6"
+                )));
+            }
         };
         let mut node = TreeNode {
             mode: Mode::Compare(direction),
@@ -260,7 +264,7 @@ fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
     }
     for root in ints(call, "tree_roots") {
         let root = usize::try_from(root).ok().filter(|root| *root < count);
-        let root = root.ok_or_else(|| Error::input("a root is no node"))?;
+        let root = root.ok_or_else(|| Error::input("a root is not the number of a node"))?;
         forest.roots.push(root);
     }
     Ok(forest)

@@ -133,7 +133,8 @@ impl<'a> Memory<'a> {
             let (operand, (shape, before)) = places.ok_or("there is no such operand or result")?;
             if !operand.shape().same_ignoring_layout(shape) {
                 return Err(format!(
-                    "a result of shape {shape:#} cannot lie in the place of an operand of shape {:#}",
+                    "a result of shape {shape:#} cannot reuse the memory of an operand of shape \
+                        {:#}",
                     operand.shape()
                 ));
             }

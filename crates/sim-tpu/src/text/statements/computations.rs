@@ -103,7 +103,7 @@ impl Reader<'_> {
         let opcode = Opcode::from_name(name)
             .filter(|opcode| !matches!(opcode, Opcode::Parameter | Opcode::Constant));
         let Some(opcode) = opcode else {
-            let message = format!("`{name}` is no operation");
+            let message = format!("`{name}` is not an operation");
             return Err(self.cursor.error_at(start, end.max(start + 1), message));
         };
         self.cursor.at = end;
@@ -145,7 +145,8 @@ impl Reader<'_> {
                         .ok()
                         .and_then(|literals| literals.into_iter().next());
                     let Some(literal) = literal else {
-                        let message = format!("`{text}` is no slice and no number of type {ty}");
+                        let message =
+                            format!("`{text}` is neither a slice nor a number of type {ty}");
                         return Err(self.cursor.error_at(at, at + text.len(), message));
                     };
                     let shape = literal.shape().clone();

@@ -63,7 +63,9 @@ impl<'a> Reader<'a> {
         self.cursor.expect("{")?;
         self.program.body = self.statements_to_brace()?;
         if self.cursor.peek().is_some() {
-            return Err(self.cursor.error("expected nothing behind the kernel"));
+            return Err(self
+                .cursor
+                .error("expected the end of the text after the kernel"));
         }
         Ok(self.program)
     }
@@ -255,7 +257,7 @@ impl<'a> Reader<'a> {
             && from != to
         {
             let message =
-                format!("the source is {from} and the destination {to}: a copy's are equal");
+                format!("the source is {from} and the destination {to}: a copy needs equal shapes");
             return Err(self.cursor.error_at(at, end, message));
         }
         Ok(StatementKind::Start {

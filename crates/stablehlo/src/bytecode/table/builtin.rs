@@ -156,7 +156,7 @@ fn location(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Loca
 
 fn line(bytes: &mut Cursor) -> Result<u32, Error> {
     let number = bytes.varint()?;
-    u32::try_from(number).map_err(|_| bytes.error(format!("{number} is no line of a file")))
+    u32::try_from(number).map_err(|_| bytes.error(format!("{number} is not a line number")))
 }
 
 fn string_attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Arc<str>, Error> {
@@ -242,7 +242,7 @@ fn resource(ty: Type, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Attri
 fn dense_array(element: Type, count: u64, bytes: &mut Cursor) -> Result<Attribute, Error> {
     let blob = bytes.blob()?;
     let Some(size) = element.storage_bytes() else {
-        return Err(bytes.error("an array of elements that are no numbers"));
+        return Err(bytes.error("the elements of an array are not numbers"));
     };
     if count.checked_mul(size as u64) != Some(blob.len() as u64) {
         return Err(bytes.error(format!(
@@ -392,7 +392,7 @@ pub(super) fn sizes(bytes: &mut Cursor) -> Result<Vec<Option<i64>>, Error> {
     let known = |size: i64| match size {
         i64::MIN => Ok(None),
         0.. => Ok(Some(size)),
-        _ => Err(bytes.error(format!("a dimension of size {size}"))),
+        _ => Err(bytes.error(format!("a dimension has the invalid size {size}"))),
     };
     sizes.into_iter().map(known).collect()
 }

@@ -195,7 +195,7 @@ impl<'f> Table<'f> {
         let decoded = decoded?;
         if !bytes.is_empty() {
             return Err(bytes.error(format!(
-                "{} bytes are left over behind an attribute or type",
+                "{} bytes are left over after an attribute or type",
                 bytes.left()
             )));
         }

@@ -28,7 +28,9 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
         1 => Attribute::Array(table.attributes(bytes)?.into()),
         2 => match bytes.varint()? {
             value @ (0 | 1) => Attribute::bool(value != 0),
-            value => return Err(bytes.error(format!("a truth value of {value}"))),
+            value => {
+                return Err(bytes.error(format!("expected 0 or 1 as a boolean, found {value}")));
+            }
         },
         3 => case("comparison_direction", COMPARISON_DIRECTION, bytes)?,
         4 => case("comparison_type", COMPARISON_TYPE, bytes)?,

@@ -48,7 +48,8 @@ fn level(args: &CompileArgs) -> Result<IsaLevel, Failure> {
 pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     let cpu = level(args)?;
     let folder = args.output.as_ref();
-    let folder = folder.ok_or_else(|| anyhow!("an object is no text: give a folder with -o"))?;
+    let folder = folder
+        .ok_or_else(|| anyhow!("an object is a binary file: give a folder for it with -o"))?;
     let source = read_module(&args.model, &args.dims)?;
     let name = match &args.name {
         Some(name) => name.clone(),

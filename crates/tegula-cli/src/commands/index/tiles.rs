@@ -13,12 +13,13 @@ use tegula_ir::{ArrayShape, InstructionId, Module, Shape};
 /// The options of tiles.
 #[derive(Debug, Args)]
 pub(crate) struct TileArgs {
-    /// Print tiles: the sizes of the result's along its last dimensions, `?` for one that is
-    /// left open.
+    /// Cut each result into tiles of these sizes, and print which tile of every operand a tile of
+    /// the result is computed from. The sizes are those of the result's last dimensions, for example
+    /// 8,128; `?` keeps a size symbolic.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub tiles: Option<Vec<Size>>,
-    /// The sizes of tiles along what is summed over, of each sum in order; whole if they are
-    /// left out.
+    /// The tile sizes of the dimensions that are summed over, such as the contracted dimension of a
+    /// dot product, in the order of the sums. Without it these dimensions are not cut.
     #[arg(
         long,
         value_name = "SIZES",
@@ -27,10 +28,10 @@ pub(crate) struct TileArgs {
         requires = "tiles"
     )]
     pub summed: Option<Vec<Size>>,
-    /// Draw which elements the tiles take.
+    /// Draw which elements are in one tile of the result and of each operand, as text.
     #[arg(long, requires = "tiles")]
     pub draw: bool,
-    /// Draw in SVG, to this file; needs `--instruction`.
+    /// Draw the same as SVG, into this file. Requires `--instruction`.
     #[arg(
         long,
         value_name = "FILE",
