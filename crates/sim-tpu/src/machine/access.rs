@@ -33,6 +33,14 @@ pub(super) enum Touch {
     Update,
 }
 
+/// The error of a slice with a place or size that cannot be computed.
+pub(super) fn no_value(line: u32) -> Error {
+    Error::Program {
+        line,
+        message: "an index of a slice has no value: a variable without one, a division by zero, or a number beyond 64 bits".to_owned(),
+    }
+}
+
 impl<'p> Machine<'p> {
     /// Resolves a slice to the elements that exist; `None` if the buffer is not live or none of the
     /// elements exists.
@@ -71,10 +79,7 @@ impl<'p> Machine<'p> {
             let ends = start.zip(size);
             let ends = ends.and_then(|(start, n)| Some((start, start.checked_add(n)?, n)));
             let Some((start, end, entry_size)) = ends else {
-                return Err(Error::Program {
-                    line: here.line,
-                    message: "an index of a slice has no value: a variable without one, a division by zero, or a number beyond 64 bits".to_owned(),
-                });
+                return Err(no_value(here.line));
             };
             if entry_size < 0 {
                 let (name, d) = (self.name(id), self.program.source_dimension(id, d));

@@ -1,6 +1,6 @@
 //! The start of copies.
 
-use super::access::{Access, Touch};
+use super::access::{Access, Touch, no_value};
 use super::code::Copy;
 use super::cores::{Content, Incoming};
 use super::flights::Flight;
@@ -123,11 +123,15 @@ impl<'p> Machine<'p> {
         let destination = self.access(&copy.destination, here)?;
         let none = |cut: &Cut| (cut.buffer, Region::whole(&[0]));
         let (mut from, mut to) = (none(&copy.source), none(&copy.destination));
-        let mut bytes = 0;
+        // A wait for a copy that is out of bounds counts its bytes, too.
+        let mut bytes = match self.counts_rows(copy) {
+            true => self.bytes_of(copy, here)?,
+            false => 0,
+        };
         if let (Some(source), Some(destination)) = (source, destination) {
             let moved = Moved::of(copy, &source, &destination);
             self.check_copy(copy, &source, &destination, &moved, here);
-            bytes = self.physical_bytes(copy, &moved);
+            bytes = self.physical_bytes(copy, &moved, here)?;
             let elements = moved.source.elements();
             if self.functional {
                 self.spend(elements as u64 / 256, here.line)?;
@@ -257,7 +261,7 @@ impl<'p> Machine<'p> {
         };
         let moved = Moved::of(copy, &source, &destination);
         self.check_source(&source, &moved, here);
-        let size = self.physical_bytes(copy, &moved);
+        let size = self.physical_bytes(copy, &moved, here)?;
         self.copies += 1;
         self.copied_bytes = self.copied_bytes.saturating_add(size);
         let (transfer, time) = self.engines.sends(size, here.line);
@@ -321,11 +325,6 @@ impl<'p> Machine<'p> {
         bytes
     }
 
-    /// The physical bytes that a copy moves.
-    pub(super) fn copied_bytes(&self, copy: &Copy, source: &Access, destination: &Access) -> i64 {
-        self.physical_bytes(copy, &Moved::of(copy, source, destination))
-    }
-
     /// Checks the source of a copy: no race, and no element that was never written.
     fn check_source(&mut self, source: &Access, moved: &Moved, here: Here<'p>) {
         let read = Access {
@@ -360,15 +359,41 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The physical bytes that are moved: whole tiles, counted in HBM if one end lies there.
-    fn physical_bytes(&self, copy: &Copy, moved: &Moved) -> i64 {
-        let in_hbm = self.program.buffers[copy.source.buffer].space == Space::Hbm;
-        let (id, region) = if in_hbm {
-            (copy.source.buffer, &moved.source)
-        } else {
-            (copy.destination.buffer, &moved.destination)
+    /// The end of a copy in which its bytes are counted: the one in HBM if there is one.
+    fn counted<'c>(&self, copy: &'c Copy) -> &'c Cut {
+        match self.program.buffers[copy.source.buffer].space {
+            Space::Hbm => &copy.source,
+            _ => &copy.destination,
+        }
+    }
+
+    /// Whether the bytes of a copy are those of the rows that it states. Copies that kernels of
+    /// Pallas make themselves may take rows of a tile; others take whole tiles.
+    fn counts_rows(&self, copy: &Copy) -> bool {
+        let clipped = self.counted(copy).entries.iter().any(|entry| entry.clipped);
+        self.program.is_of_pallas() && !clipped
+    }
+
+    /// The physical bytes that are moved: rows or whole tiles.
+    fn physical_bytes(&self, copy: &Copy, moved: &Moved, here: Here<'p>) -> Result<i64, Error> {
+        if self.counts_rows(copy) {
+            return self.bytes_of(copy, here);
+        }
+        let id = self.counted(copy).buffer;
+        let region = match id == copy.source.buffer {
+            true => &moved.source,
+            false => &moved.destination,
         };
-        self.geometry[id.index()].tile_bytes(&region.low, &region.high)
+        Ok(self.geometry[id.index()].tile_bytes(&region.low, &region.high))
+    }
+
+    /// The bytes of the rows that a copy states, whether all of them exist or not.
+    pub(super) fn bytes_of(&self, copy: &Copy, here: Here<'p>) -> Result<i64, Error> {
+        let cut = self.counted(copy);
+        let sizes = cut.entries.iter().map(|entry| entry.size(&self.values));
+        let sizes: Option<SmallVec<[i64; 4]>> = sizes.collect();
+        let sizes = sizes.ok_or_else(|| no_value(here.line))?;
+        Ok(self.geometry[cut.buffer.index()].row_bytes(&sizes))
     }
 
     fn move_bytes(&mut self, source: &Access, destination: &Access, moved: &Moved, copy: &Copy) {

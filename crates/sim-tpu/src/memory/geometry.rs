@@ -82,6 +82,22 @@ impl Geometry {
         elements.saturating_mul(self.bits).saturating_add(7) / 8
     }
 
+    /// The bytes of the rows of a box with these sizes. Rows are padded to whole tiles along the
+    /// lanes, and narrow types to the rows that share words of 32 bits. So rows that are copied one
+    /// by one have as many bytes as all of them together.
+    pub(crate) fn row_bytes(&self, sizes: &[i64]) -> i64 {
+        let sizes = sizes.iter().zip(&self.tile).enumerate();
+        let elements = sizes.fold(1i64, |product, (d, (size, &tile))| {
+            let unit = match self.sublanes == Some(d) {
+                true => (32 / self.bits).clamp(1, tile),
+                false => tile,
+            };
+            let padded = size.max(&0).saturating_add(unit - 1) / unit * unit;
+            product.saturating_mul(padded)
+        });
+        elements.saturating_mul(self.bits).saturating_add(7) / 8
+    }
+
     /// The bytes of an element on the host.
     pub(crate) fn host_bytes(&self) -> usize {
         self.element_type.storage_bytes()
@@ -105,4 +121,50 @@ fn tile(layout: Option<&Layout>, rank: usize) -> (SmallVec<[i64; 4]>, SmallVec<[
         }
     }
     (sizes, order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Role;
+    use tegula_ir::{ArrayShape, ElementType};
+
+    fn geometry(element_type: ElementType, dims: &[i64]) -> Geometry {
+        let buffer = Buffer {
+            name: "x".to_owned(),
+            space: Space::Hbm,
+            shape: ArrayShape::new(element_type, dims),
+            role: Role::Scratch,
+            offset: None,
+            program_lifetime: false,
+        };
+        Geometry::new(&buffer, &Chip::by_name("v6e").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn rows_have_as_many_bytes_as_the_words_that_hold_them() {
+        use ElementType::{BF16, F32, S8};
+        // Lanes are padded to 128; rows to 1, 2 or 4, which share a word.
+        for (element_type, rows, bytes) in [
+            (F32, 1, 512),
+            (F32, 5, 5 * 512),
+            (F32, 40, 40 * 512),
+            (BF16, 1, 512),
+            (BF16, 2, 512),
+            (BF16, 5, 3 * 512),
+            (S8, 4, 512),
+            (S8, 40, 10 * 512),
+            (F32, 0, 0),
+            (F32, -1, 0),
+        ] {
+            let geometry = geometry(element_type, &[3, 40, 100]);
+            assert_eq!(
+                geometry.row_bytes(&[1, rows, 100]),
+                bytes,
+                "{element_type}[{rows}, 100]"
+            );
+            assert_eq!(geometry.row_bytes(&[2, rows, 100]), 2 * bytes);
+        }
+        assert_eq!(geometry(F32, &[3]).row_bytes(&[i64::MAX]), i64::MAX / 8);
+    }
 }

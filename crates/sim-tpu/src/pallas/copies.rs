@@ -407,7 +407,7 @@ impl<'k> Translator<'k> {
                 _ => return Ok(None),
             }
         }
-        let mut bytes = Term::constant(geometry.tile_bytes(&vec![0; rank], &high));
+        let mut bytes = Term::constant(geometry.row_bytes(&high));
         for (_, taken) in &extents[..outer] {
             bytes = bytes.mul(taken);
         }

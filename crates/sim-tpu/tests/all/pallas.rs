@@ -405,6 +405,98 @@ fn a_wait_for_the_bytes_of_two_pages_takes_both_copies() {
     assert_eq!(result(made, (32 + 7) * 128 + 9), (first + second) as f64);
 }
 
+/// The kernel copies 12 rows one by one, and waits for `waited` rows.
+fn run_gathered(waited: i64) -> Ran {
+    let place = integers(ElementType::S32, &[13], |at| match at {
+        12 => waited,
+        at => (at as i64 * 5 + 3) % 32,
+    });
+    let table = floats(ElementType::F32, &[32, 64], |at| at as f64);
+    run("gathered", &[12, 64], vec![place, table])
+}
+
+#[test]
+fn a_wait_for_all_rows_takes_the_copies_of_single_rows() {
+    let ran = run_gathered(12);
+    let made = &ran.clean()[0];
+    for row in 0..12 {
+        let from = (row * 5 + 3) % 32;
+        assert_eq!(
+            result(made, row * 64 + 9),
+            ((from * 64 + 9) * 2) as f64,
+            "{row}"
+        );
+    }
+    // The scalars, 12 rows of 128 lanes, and as many of the result.
+    assert_eq!(ran.reports[0].copied_bytes, 512 + 2 * 12 * 512);
+}
+
+#[test]
+fn a_wait_for_another_number_of_rows_is_found() {
+    let wait = line_of("for all rows");
+    let ran = run_gathered(11);
+    let findings = ran.findings();
+    let codes: Vec<(Code, u32)> = findings.iter().map(|found| (found.0, found.1)).collect();
+    let read = line_of("read after all rows");
+    let copy = line_of("buffer.at[i, :], sem).start()");
+    assert_eq!(
+        codes,
+        [(Code::NeverWaited, copy), (Code::ReadBeforeDone, read)],
+        "{findings:#?}"
+    );
+    // More rows than the buffer has: the wait accesses none of them, but never ends.
+    let ran = run_gathered(13);
+    let findings = ran.findings();
+    let [(Code::ByteCount, line, found)] = findings[..] else {
+        panic!("{findings:#?}")
+    };
+    assert_eq!(line, wait);
+    assert!(
+        found.message.starts_with("6656 bytes are waited for on")
+            && found.message.contains("bring 6144"),
+        "{}",
+        found.message
+    );
+}
+
+/// The kernel copies as many states of each of 4 sequences as `counts` says, and waits for all of
+/// them and `more`.
+fn run_states(counts: [i64; 4], more: i64) -> Ran {
+    let counts = integers(ElementType::S32, &[5], |at| {
+        counts.get(at).copied().unwrap_or(more)
+    });
+    let x = floats(ElementType::F32, &[4, 3, 1, 128], |at| at as f64);
+    run("states", &[12, 128], vec![counts, x])
+}
+
+#[test]
+fn a_wait_may_state_more_rows_than_its_memory_has() {
+    let ran = run_states([3, 3, 3, 3], 0);
+    let made = &ran.clean()[0];
+    assert_eq!(result(made, 11 * 128 + 5), (11 * 128 + 5) as f64);
+    // Only elements that no copy wrote are found.
+    let ran = run_states([3, 0, 2, 1], 0);
+    let findings = ran.findings();
+    let codes: Vec<Code> = findings.iter().map(|found| found.0).collect();
+    assert_eq!(codes, [Code::Uninitialised], "{findings:#?}");
+}
+
+#[test]
+fn a_wait_for_too_few_or_too_many_states_is_found() {
+    let ran = run_states([3, 3, 3, 3], -1);
+    let findings = ran.findings();
+    let codes: Vec<(Code, u32)> = findings.iter().map(|found| (found.0, found.1)).collect();
+    let (wait, read) = (line_of("for all states"), line_of("read after all states"));
+    assert!(
+        codes.contains(&(Code::ByteCount, wait)) && codes.contains(&(Code::ReadBeforeDone, read)),
+        "{findings:#?}"
+    );
+    let ran = run_states([3, 3, 3, 3], 1);
+    let findings = ran.findings();
+    let codes: Vec<(Code, u32)> = findings.iter().map(|found| (found.0, found.1)).collect();
+    assert_eq!(codes, [(Code::ByteCount, wait)], "{findings:#?}");
+}
+
 #[test]
 fn a_part_of_reshaped_memory_does_not_meet_the_rest() {
     let x = floats(ElementType::F32, &[64, 128], |at| at as f64);

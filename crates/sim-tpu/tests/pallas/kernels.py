@@ -240,3 +240,35 @@ lower("regrouped", regrouped, jax.ShapeDtypeStruct((64, 128), F32),
       jax.ShapeDtypeStruct((4, 16, 2, 128), F32), in_specs=[SMEM, ANY, ANY],
       scratch_shapes=[pltpu.VMEM((4, 8, 128), F32), pltpu.VMEM((32, 2, 128), F32),
                       pltpu.VMEM((32, 128), BF16), DMA])
+
+
+def gathered(place, table, o, buffer, sem):
+    # Rows that are copied one by one, and one wait for as many rows as the last scalar says.
+    for i in range(12):
+        pltpu.make_async_copy(table.at[place[i], pl.ds(0, 64)], buffer.at[i, :], sem).start()
+    rows = buffer.at[pl.ds(0, place[12])]
+    pltpu.make_async_copy(rows, rows, sem).wait()  # for all rows
+    o[...] = buffer[...] * 2.0  # read after all rows
+
+
+lower("gathered", gathered, jax.ShapeDtypeStruct((12, 64), F32), jax.ShapeDtypeStruct((13,), I32),
+      jax.ShapeDtypeStruct((32, 64), F32), in_specs=[SMEM, ANY],
+      scratch_shapes=[pltpu.VMEM((12, 64), F32), DMA])
+
+
+def states(counts, x, o, buffer, sem):
+    # The wait's rows are those of all copies, which are more than its memory has.
+    total = counts[4]
+    for i in range(4):
+        count = counts[i]
+        total += count
+        target = buffer.at[i, pl.ds(0, count)]
+        pltpu.make_async_copy(x.at[i, pl.ds(3 - count, count)], target, sem).start()
+    rows = buffer.at[0, pl.ds(0, total)]
+    pltpu.make_async_copy(rows, rows, sem).wait()  # for all states
+    o[...] = buffer[...].reshape(12, 128)  # read after all states
+
+
+lower("states", states, jax.ShapeDtypeStruct((12, 128), F32), jax.ShapeDtypeStruct((5,), I32),
+      jax.ShapeDtypeStruct((4, 3, 1, 128), F32), in_specs=[SMEM, ANY],
+      scratch_shapes=[pltpu.VMEM((4, 3, 1, 128), F32), DMA])
