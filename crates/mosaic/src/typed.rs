@@ -574,9 +574,9 @@ impl Reader<'_> {
         if segments.get(6).is_some_and(|subcore| *subcore > 0) {
             return Err(unsupported(operation, "a copy to a subcore"));
         }
-        let total: i64 = segments.iter().sum();
+        let given = |groups: &[i64]| groups.iter().filter(|size| **size == 1).count();
         if segments.iter().any(|size| !(0..=1).contains(size))
-            || total != made.operands.len() as i64
+            || given(segments) != made.operands.len()
         {
             return Err(at(
                 operation,
@@ -584,8 +584,7 @@ impl Reader<'_> {
             ));
         }
         let of = |group: usize| -> Option<Value> {
-            let before: i64 = segments[..group].iter().sum();
-            has(group).then(|| made.operands[before as usize])
+            has(group).then(|| made.operands[given(&segments[..group])])
         };
         let missing = || at(operation, "a copy without a source or a destination");
         let source = of(wanted[0]).ok_or_else(missing)?;

@@ -31,3 +31,25 @@ fn kernels_of_others_are_read() {
         assert_eq!(pretty.kernel.windows, kernel.kernel.windows);
     }
 }
+
+/// Groups of operands that are too large, or fewer than a copy has, are errors or missing groups.
+#[test]
+fn groups_of_operands_may_be_wrong() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = path.join("../sim-tpu/tests/pallas/slots.mlir");
+    let text = std::fs::read_to_string(path).unwrap();
+    let own = "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>";
+    assert!(text.contains(own));
+    for (sizes, reads) in [
+        ("1, 1, 1", true),
+        ("9223372036854775807, 1, 1, 0, 0", false),
+        ("-1, 1, 1, 1, 1", false),
+        ("1, 1", false),
+        ("1, 1, 0, 1", false),
+    ] {
+        let sizes = format!("operandSegmentSizes = array<i32: {sizes}>");
+        let damaged = text.replacen(own, &sizes, 1);
+        let read = tegula_mosaic::read(damaged.into_bytes());
+        assert_eq!(read.is_ok(), reads, "{sizes}: {:?}", read.err());
+    }
+}
