@@ -149,6 +149,18 @@ impl Client {
         }
     }
 
+    /// How many of the devices with these ids belong to this process; of `count` devices that are
+    /// not named yet, all.
+    pub(crate) fn own_count(&self, ids: &[i64], count: usize) -> usize {
+        if ids.is_empty() {
+            return count;
+        }
+        let devices = ids.iter().filter_map(|&id| self.device(id).ok());
+        devices
+            .filter(|device| device.process == self.process())
+            .count()
+    }
+
     /// The first device of this process.
     pub(crate) fn first_device(&self) -> Result<&Device, Error> {
         let first = self.own_devices.first().copied();

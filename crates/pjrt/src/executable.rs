@@ -296,7 +296,7 @@ fn load(bytes: &[u8], overridden: &[u8], client: &Client) -> Result<Loaded, Erro
     if !overridden.is_empty() {
         source.options = overridden.to_vec();
     }
-    let program = Program::load(source, client.threads, machine_code)?;
+    let program = Program::load(source, client, machine_code)?;
     Loaded::new(Arc::new(program), client)
 }
 
@@ -308,7 +308,7 @@ entries! {
             let source = source(args.program, args.compile_options, args.compile_options_size)?;
             (Client::of(args.client)?, source)
         };
-        let program = Arc::new(Program::compile(source, client.threads)?);
+        let program = Arc::new(Program::compile(source, client)?);
         args.executable = Loaded::new(program, client)?.into_handle();
     }
     fn PJRT_Compile(args: PJRT_Compile_Args) {
@@ -317,7 +317,7 @@ entries! {
             let source = source(args.program, args.compile_options, args.compile_options_size)?;
             (Client::of(args.topology.cast())?, source)
         };
-        let program = Arc::new(Program::compile(source, client.threads)?);
+        let program = Arc::new(Program::compile(source, client)?);
         args.executable = Executable::new(program).into_handle();
     }
     fn PJRT_Client_Load(args: PJRT_Client_Load_Args) {

@@ -2,6 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
+use crate::client::Client;
 use crate::element;
 use crate::entry::unimplemented;
 use crate::error::{Code, Error};
@@ -102,26 +103,31 @@ impl Kinds {
 
 impl Program {
     /// Compiles a program.
-    pub(crate) fn compile(source: Source, threads: usize) -> Result<Self, Error> {
-        Self::new(source, threads, None)
+    pub(crate) fn compile(source: Source, client: &Client) -> Result<Self, Error> {
+        Self::new(source, client, None)
     }
 
     /// Builds a program whose serialised form was read. Its machine code is used if it is for this
     /// CPU and from this build; otherwise the program is compiled.
     pub(crate) fn load(
         source: Source,
-        threads: usize,
+        client: &Client,
         machine_code: Vec<u8>,
     ) -> Result<Self, Error> {
-        Self::new(source, threads, Some(machine_code))
+        Self::new(source, client, Some(machine_code))
     }
 
-    fn new(source: Source, threads: usize, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {
+    fn new(source: Source, client: &Client, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {
         let options = CompileOptions::read(&source.options)?;
         let module = read(&source)?;
         let engine = match options.topology()? {
-            Topology::ALONE => Engine::one(&module, threads, machine_code)?,
-            topology => Engine::several(&module, &options, topology, threads, machine_code)?,
+            Topology::ALONE => Engine::one(&module, client.threads, machine_code)?,
+            topology => {
+                // The devices of this process share its threads.
+                let own = client.own_count(&options.devices, topology.devices());
+                let threads = (client.threads / own.max(1)).max(1);
+                Engine::several(&module, &options, topology, threads, machine_code)?
+            }
         };
         let of_device = match &engine {
             Engine::One(_) => &module,
@@ -316,8 +322,7 @@ impl Engine {
         // SAFETY: front ends return bytes that they got from `serialize`; `deserialize` checks them
         // for damage.
         let machine_code = machine_code.map(|code| unsafe { MachineCode::new(code) });
-        // The devices share the threads.
-        let compile = compile_options((threads / topology.devices().max(1)).max(1))?;
+        let compile = compile_options(threads)?;
         let mut module = module.clone();
         module.attributes.replica_count = i64::try_from(topology.replicas).ok();
         module.attributes.num_partitions = i64::try_from(topology.partitions).ok();
