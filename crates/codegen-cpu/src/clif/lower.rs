@@ -125,10 +125,11 @@ pub(crate) fn lower_kernel(
             bases[i] = copy_operand(copy, builder, param, bases[i])?;
         }
     }
+    let scalar = VectorPlan::default();
     let mut lower = Lower::new(kernel, vectors, bases, builder, imports);
     lower.symbols(args);
     lower.stop_flag(args);
-    lower.domain(begin, end)?;
+    lower.domain([begin, end], &scalar)?;
     lower.builder.ins().return_(&[]);
     lower.builder.seal_all_blocks();
     Ok(())

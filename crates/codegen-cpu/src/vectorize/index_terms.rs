@@ -55,6 +55,29 @@ impl Translator<'_> {
         })
     }
 
+    /// Whether a term, and all terms that it is a sum or a product of, fit 32 bits.
+    pub(crate) fn sums_fit(&self, term: &Term) -> bool {
+        let inside = match term.node() {
+            _ if self.is_uniform(term) => true,
+            Node::Add(a, b) | Node::Mul(a, b) => self.sums_fit(a) && self.sums_fit(b),
+            _ => true,
+        };
+        inside && self.fits(term).is_ok()
+    }
+
+    /// The lowest 32 bits of a term in each lane. Sums and products have the right ones even if
+    /// they, or their parts, have more.
+    pub(crate) fn wrapping_term(&mut self, term: &Term) -> Result<V, Reason> {
+        let (op, a, b) = match term.node() {
+            _ if self.is_uniform(term) => return Ok(self.splat_term(term)),
+            Node::Add(a, b) => (BinaryOp::Add, a, b),
+            Node::Mul(a, b) => (BinaryOp::Mul, a, b),
+            _ => return self.term(term),
+        };
+        let (a, b) = (self.wrapping_term(a)?, self.wrapping_term(b)?);
+        Ok(self.builder.binary(op, a, b))
+    }
+
     fn two(&mut self, op: BinaryOp, a: &Term, b: &Term) -> Result<V, Reason> {
         let (a, b) = (self.term(a)?, self.term(b)?);
         Ok(self.builder.binary(op, a, b))

@@ -6,7 +6,7 @@ use crate::vectorize::loop_versioning::{MIN_SAVED, Version, versions};
 use crate::vectorize::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
 use std::fmt;
-use tegula_expr::{Term, Var, range_of};
+use tegula_expr::{Style, Term, Var, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
 
@@ -27,6 +27,21 @@ pub(crate) struct VectorPlan {
     pub reasons: Vec<Reason>,
 }
 
+impl VectorPlan {
+    /// Terms over symbols; at sizes at which one has more than 32 bits, the domain has no lanes.
+    pub(crate) fn guards(&self) -> Vec<&Term> {
+        let mut guards = Vec::new();
+        if let Some((_, rows)) = &self.domain {
+            rows.for_each(&mut |run| {
+                let new = run.guards.iter().filter(|term| !guards.contains(term));
+                let new: Vec<&Term> = new.collect();
+                guards.extend(new);
+            });
+        }
+        guards
+    }
+}
+
 impl fmt::Display for VectorPlan {
     /// One line for each vector loop, and for each reason against one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,6 +56,11 @@ impl fmt::Display for VectorPlan {
                     run.gathers
                 )?;
             }
+        }
+        for term in self.guards() {
+            let names = |var: Var| format!("i{}", var.0);
+            let term = term.display(&names, Style::Document);
+            writeln!(f, "; if {term} has at most 32 bits")?;
         }
         if let Some(var) = self.across {
             writeln!(f, "; blocks of lanes along i{}", var.0)?;
@@ -215,14 +235,16 @@ fn across(kernel: &Kernel, outer: &[Var]) -> Option<Var> {
         vars: &kernel.vars,
         lanes: None,
     };
-    let step = |linear: &Term, var: Var| split(linear, var)?.0.as_constant();
+    let step = |linear: &Term, var: Var| Some(split(linear, var)?.0);
     kernel.body.statements.iter().find_map(|statement| {
         let Statement::Load { param, index, .. } = statement else {
             return None;
         };
         let linear = linear_index(kernel, *param, index, &ranges);
-        let far = step(&linear, lane).is_some_and(|s| s > 1);
-        let near = |var: &&Var| step(&linear, **var) == Some(1);
+        // A stride that sizes decide is taken to be large.
+        let is_far = |step: Term| step.as_constant().is_none_or(|s| s > 1);
+        let far = step(&linear, lane).is_some_and(is_far);
+        let near = |var: &&Var| step(&linear, **var).is_some_and(|s| s.as_constant() == Some(1));
         outer.iter().find(near).copied().filter(|_| far)
     })
 }

@@ -251,7 +251,10 @@ impl Product {
         };
         let in_place = match dots {
             Some(_) => None,
-            None => InPlace::new(memory, isa, &table, types, &axes, sizes),
+            None => {
+                let fixed = fixed.is_some_and(Fixed::is_right);
+                InPlace::new(memory, isa, &table, types, &axes, (sizes, fixed))
+            }
         };
         let long_rows = long_rows(isa, types, &axes, sizes);
         let small = Small::new(types, &axes);

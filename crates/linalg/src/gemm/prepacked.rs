@@ -48,6 +48,11 @@ impl Fixed {
         Self { side }
     }
 
+    /// Whether it is the right operand.
+    pub(super) fn is_right(self) -> bool {
+        self.side == Side::Right
+    }
+
     /// Whether operands should be swapped, so that this one is on the right: columns must fill
     /// vectors, whereas rows may be few. An operand that is read in place stays where it is.
     pub(super) fn is_better_right(self, isa: CpuFeatures, types: Types, axes: &Axes) -> bool {

@@ -24,7 +24,7 @@ const CHUNK: usize = 16;
 /// The maximum number of segments of a chunk that are loaded separately.
 const MAX_SEGMENTS: usize = 4;
 
-/// Lanes whose elements are adjacent in memory.
+/// Lanes whose elements are equally far apart in memory.
 #[derive(Clone, Copy, Default)]
 struct Segment {
     /// A bit for each lane of the chunk.
@@ -33,6 +33,10 @@ struct Segment {
     offset: isize,
 }
 
+/// The distances of a segment's elements that are looked for: adjacent ones, and every second one,
+/// as in a convolution with a stride of 2.
+const DISTANCES: [isize; 2] = [1, 2];
+
 /// The lanes of a panel, given by offsets in elements.
 pub(crate) struct Lanes {
     offsets: [isize; MAX_LANES],
@@ -40,6 +44,8 @@ pub(crate) struct Lanes {
     segments: [[Segment; MAX_SEGMENTS]; MAX_LANES / CHUNK],
     /// The number of segments of each chunk; 0 if there are too many.
     counts: [u8; MAX_LANES / CHUNK],
+    /// The distance of elements in the segments of each chunk.
+    distances: [u8; MAX_LANES / CHUNK],
 }
 
 impl Lanes {
@@ -51,23 +57,25 @@ impl Lanes {
             count,
             segments: [[Segment::default(); MAX_SEGMENTS]; MAX_LANES / CHUNK],
             counts: [0; MAX_LANES / CHUNK],
+            distances: [0; MAX_LANES / CHUNK],
         };
         fill(&mut lanes.offsets[..count]);
         for chunk in 0..MAX_LANES / CHUNK {
-            lanes.find_segments(chunk);
+            let _ = DISTANCES.iter().any(|&d| lanes.find_segments(chunk, d));
         }
         lanes
     }
 
-    fn find_segments(&mut self, chunk: usize) {
+    /// Finds the segments of a chunk, with elements at a distance; false if there are too many.
+    fn find_segments(&mut self, chunk: usize, distance: isize) -> bool {
         let range = (chunk * CHUNK).min(self.count)..((chunk + 1) * CHUNK).min(self.count);
         let mut found = 0;
         for (lane, &offset) in self.offsets[range].iter().enumerate() {
-            let offset = offset - lane as isize;
+            let offset = offset - lane as isize * distance;
             let known = self.segments[chunk][..found].last_mut();
             match known.filter(|s| s.offset == offset) {
                 Some(segment) => segment.mask |= 1 << lane,
-                None if found == MAX_SEGMENTS => return,
+                None if found == MAX_SEGMENTS => return false,
                 None => {
                     let mask = 1 << lane;
                     self.segments[chunk][found] = Segment { mask, offset };
@@ -76,6 +84,8 @@ impl Lanes {
             }
         }
         self.counts[chunk] = found as u8;
+        self.distances[chunk] = distance as u8;
+        found > 0
     }
 
     pub(super) fn offsets(&self) -> &[isize] {
@@ -99,12 +109,15 @@ impl Lanes {
         self.offsets().first().copied().filter(|_| all)
     }
 
-    /// The segments of a chunk, if there are few.
+    /// The segments of a chunk and the distance of their elements, if there are few.
     #[cfg(target_arch = "x86_64")]
-    fn segments(&self, chunk: usize) -> Option<&[Segment]> {
+    fn segments(&self, chunk: usize) -> Option<(&[Segment], u8)> {
         match self.counts[chunk] {
             0 => None,
-            count => Some(&self.segments[chunk][..count as usize]),
+            count => Some((
+                &self.segments[chunk][..count as usize],
+                self.distances[chunk],
+            )),
         }
     }
 }
@@ -412,6 +425,44 @@ mod tests {
                                 if i < 18 { pair } else { 0 },
                                 "{stride} {lane} {length}"
                             );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_at_any_distances_are_packed_as_they_are_read() {
+        let source: Vec<u32> = (0..4000).collect();
+        let here = CpuFeatures::up_to(IsaLevel::Native);
+        let native = pack_function(here, ElementType::F32, Arithmetic::F32);
+        let portable: PackFn = super::singles::<f32, f32>;
+        for function in [portable, native.expect("f32")] {
+            // Rows of so many lanes, every first, second or third element of them.
+            for (row, distance) in [(40, 1), (40, 2), (13, 2), (5, 2), (3, 2), (1, 2), (40, 3)] {
+                for count in [1, 7, 16, 17, 31, 32] {
+                    let place = |i: usize| i / row * 100 + i % row * distance;
+                    let lanes = Lanes::new(count, |offsets| {
+                        for (i, offset) in offsets.iter_mut().enumerate() {
+                            *offset = place(i) as isize;
+                        }
+                    });
+                    let mut target = [u32::MAX; 3 * 32];
+                    let run = Run {
+                        source: source.as_ptr().cast(),
+                        stride: 201,
+                        length: 3,
+                        lanes: &lanes,
+                        target: target.as_mut_ptr().cast(),
+                        width: 32,
+                    };
+                    // SAFETY: the last place is below 4000; three groups of 32 units.
+                    unsafe { function(&run) };
+                    for (unit, group) in target.chunks(32).enumerate() {
+                        for (i, &got) in group.iter().enumerate() {
+                            let want = if i < count { place(i) + unit * 201 } else { 0 };
+                            assert_eq!(got as usize, want, "{row} {distance} {count}");
                         }
                     }
                 }

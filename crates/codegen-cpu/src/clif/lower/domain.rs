@@ -6,6 +6,7 @@ use crate::clif::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::origin::Origin;
 use crate::vectorize::loop_versioning::Version;
+use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::translate::Run;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -17,7 +18,39 @@ use tegula_expr::{Term, Var};
 const BLOCK_LANES: i64 = 64;
 
 impl<'a> Lower<'a, '_> {
-    pub(super) fn domain(&mut self, begin: Value, end: Value) -> Result<(), Error> {
+    /// Iterates over the domain; by the plan `scalar` at sizes that the lanes' indices are too
+    /// short for.
+    pub(super) fn domain(&mut self, part: [Value; 2], scalar: &'a VectorPlan) -> Result<(), Error> {
+        let guards = self.vectors.guards();
+        if guards.is_empty() {
+            return self.whole_domain(part);
+        }
+        let most = self.integer(types::I64, i64::from(i32::MAX));
+        let mut fits = self.integer(types::I8, 1);
+        for term in guards {
+            let value = self.term_value(term);
+            let below = IntCC::SignedLessThanOrEqual;
+            let own = self.builder.ins().icmp(below, value, most);
+            fits = self.builder.ins().band(fits, own);
+        }
+        let [yes, no, join] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.ins().brif(fits, yes, &[], no, &[]);
+        for (block, plan) in [(yes, self.vectors), (no, scalar)] {
+            self.builder.switch_to_block(block);
+            self.builder.seal_block(block);
+            self.vectors = plan;
+            self.open_terms();
+            let done = self.whole_domain(part);
+            self.close_terms();
+            done?;
+            self.builder.ins().jump(join, &[]);
+        }
+        self.builder.switch_to_block(join);
+        self.builder.seal_block(join);
+        Ok(())
+    }
+
+    fn whole_domain(&mut self, [begin, end]: [Value; 2]) -> Result<(), Error> {
         let kernel = self.kernel;
         if let Some(across) = self.vectors.across {
             return self.blocks(across, [begin, end]);

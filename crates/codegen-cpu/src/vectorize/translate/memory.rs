@@ -6,8 +6,8 @@ use crate::simd::half_precision;
 use crate::simd::ir::{Access, Condition, Input, SMALL, Storage, Type, V};
 use crate::vectorize::elementwise::{Lanes, join_pair, split_pair};
 use smallvec::SmallVec;
-use tegula_expr::{Term, Var, range_of};
-use tegula_fusion::kernel::{Param, ScalarId};
+use tegula_expr::{Term, Var, canonicalize, range_of};
+use tegula_fusion::kernel::{IndexVar, Param, ScalarId};
 use tegula_ir::ElementType;
 
 /// Strides of loads for which there is something better than a gather.
@@ -47,7 +47,7 @@ impl Translator<'_> {
         }
         self.gathers += 1;
         let lane = self.builder.lane();
-        self.fits(&stride.mul(&Term::var(self.lane)))?;
+        self.lanes_fit(&stride)?;
         let stride = self.splat_term(&stride);
         let mut index = self.builder.mul(lane, stride);
         if let Some(first @ 1..) = first {
@@ -175,6 +175,9 @@ impl Translator<'_> {
         offset: u32,
     ) -> Result<(u32, Option<V>), Reason> {
         self.gathers += 1;
+        if !self.sums_fit(&linear.mul(&Term::constant(scale))) {
+            return self.guarded_place(param, linear, storage, scale, offset);
+        }
         let small = self.small_array(param).filter(|_| offset == 0);
         // Uniform terms become part of the address.
         let mut base = Term::constant(0);
@@ -202,6 +205,67 @@ impl Translator<'_> {
         self.builder.body().small.extend(small);
         let index = self.term(&varying)?;
         Ok((access, Some(index)))
+    }
+
+    /// As [`Self::gathered_place`], where sums and products may have more than 32 bits: the offset of
+    /// an element that is accessed has not, if the array has fewer elements than that.
+    fn guarded_place(
+        &mut self,
+        param: usize,
+        linear: &Term,
+        storage: Storage,
+        scale: i64,
+        offset: u32,
+    ) -> Result<(u32, Option<V>), Reason> {
+        let scale = Term::constant(scale);
+        let dims = self.kernel.params[param].dims.iter();
+        self.guard(&dims.fold(scale.clone(), |units, dim| units.mul(dim)))?;
+        let base = Source::Address(param, Term::constant(0), offset);
+        let access = Access {
+            pointer: self.source(base, Input::Integer),
+            storage,
+            splat: false,
+        };
+        let access = self.builder.access(access);
+        let index = self.wrapping_term(&linear.mul(&scale))?;
+        Ok((access, Some(index)))
+    }
+
+    /// Checks that the distance between any two lanes' elements fits 32 bits.
+    fn lanes_fit(&mut self, stride: &Term) -> Result<(), Reason> {
+        let known = self.fits(&stride.mul(&Term::var(self.lane)));
+        if known.is_ok() || range_of(stride, &self.ranges).lower < 0 {
+            return known;
+        }
+        let (kernel, lane) = (self.kernel, self.lane);
+        let mut counted = self.merged.iter().copied().chain([lane]);
+        let one = Term::constant(1);
+        let Some(lanes) = counted.try_fold(one, |n, var| Some(n.mul(kernel.extent(var)?))) else {
+            return known;
+        };
+        // The product of two terms that fit does not overflow when it is computed.
+        self.guard(stride)?;
+        self.guard(&lanes)?;
+        self.guard(&stride.mul(&lanes))
+    }
+
+    /// Makes the run one for sizes at which a term over symbols fits 32 bits.
+    fn guard(&mut self, term: &Term) -> Result<(), Reason> {
+        let term = canonicalize(term, &self.ranges);
+        if self.fits(&term).is_ok() {
+            return Ok(());
+        }
+        let mut is_size = self.stored.is_none();
+        term.for_each_var(&mut |var| {
+            is_size &= matches!(self.kernel.var(var), Some(IndexVar::Symbol { .. }));
+        });
+        if !is_size {
+            return Err(Reason::new("an index of more than 32 bits"));
+        }
+        if !self.guards.contains(&term) {
+            self.guards.push(term);
+        }
+        Ok(())
     }
 
     fn small_array(&self, param: usize) -> Option<u32> {

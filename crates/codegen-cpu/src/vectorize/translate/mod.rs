@@ -75,6 +75,8 @@ pub(crate) struct Run {
     pub gathers: usize,
     /// The maximum number of lanes.
     pub lanes_at_most: Option<i64>,
+    /// Terms over symbols. At sizes at which one has more than 32 bits, the body is not valid.
+    pub guards: Vec<Term>,
 }
 
 /// A loop of the body being translated.
@@ -108,6 +110,7 @@ pub(crate) struct Translator<'k> {
     /// Uniform conditions of the enclosing branches, each 1 or 0.
     taken: Vec<Term>,
     gathers: usize,
+    guards: Vec<Term>,
     hoisted: Vec<Statement>,
     /// Carried scalars of the vectorised loop.
     carried: FxHashSet<ScalarId>,
@@ -142,6 +145,7 @@ impl<'k> Translator<'k> {
             loaded: FxHashMap::default(),
             taken: Vec::new(),
             gathers: 0,
+            guards: Vec::new(),
             hoisted: Vec::new(),
             carried: FxHashSet::default(),
             stored: None,
@@ -569,6 +573,7 @@ impl<'k> Translator<'k> {
             builder,
             mut sources,
             gathers,
+            guards,
             hoisted,
             ranges,
             ..
@@ -585,6 +590,7 @@ impl<'k> Translator<'k> {
             hoisted,
             combined,
             gathers,
+            guards,
             lanes_at_most: last.checked_add(1).filter(|&n| n < i64::from(i32::MAX)),
         }
     }

@@ -205,8 +205,12 @@ unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
         // VL.
         subnormal |= unsafe {
             match run.lanes.segments(start / CHUNK) {
-                Some(segments) => pack_across::<L>(run, start, segments),
-                None => pack_along::<L>(run, start),
+                Some((segments, 1)) => pack_across::<L>(run, start, segments),
+                // The only units of four bytes are words.
+                Some((segments, 2)) if size_of::<L::Element>() == size_of::<i32>() => {
+                    pack_every_second(run, start, segments)
+                }
+                _ => pack_along::<L>(run, start),
             }
         };
     }
@@ -277,6 +281,43 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
         unsafe { _mm512_mask_storeu_epi32(target.add(unit * run.width + start), stored, x) };
     }
     subnormal
+}
+
+/// Packs a chunk of lanes whose elements, words, are two apart in memory, one group at a time.
+///
+/// # Safety
+/// As [`pack`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -> u32 {
+    let source = run.source.cast::<i32>();
+    let target = run.target.cast::<i32>();
+    let stored = first(run.width - start);
+    let even: [i32; CHUNK] = core::array::from_fn(|lane| 2 * lane as i32);
+    // SAFETY: they are 16 words.
+    let even = unsafe { _mm512_loadu_epi32(even.as_ptr()) };
+    // The lanes of the lower and the upper half, at the even places of a vector.
+    let places = |lanes: u16| (0..8).fold(0, |m, lane| m | (lanes >> lane & 1) << (2 * lane));
+    let mut masks = [[0u16; 2]; super::MAX_SEGMENTS];
+    for (masks, segment) in masks.iter_mut().zip(segments) {
+        *masks = [places(segment.mask & 0xff), places(segment.mask >> 8)];
+    }
+    for element in 0..run.length {
+        let base = source.wrapping_offset(element as isize * run.stride);
+        let mut halves = [_mm512_setzero_si512(); 2];
+        for (masks, segment) in masks.iter().zip(segments) {
+            let from = base.wrapping_offset(segment.offset);
+            // SAFETY: the masks only have the bits of lanes whose elements can be read.
+            unsafe {
+                halves[0] = _mm512_mask_loadu_epi32(halves[0], masks[0], from);
+                let from = from.wrapping_add(CHUNK);
+                halves[1] = _mm512_mask_loadu_epi32(halves[1], masks[1], from);
+            }
+        }
+        let x = _mm512_permutex2var_epi32(halves[0], even, halves[1]);
+        // SAFETY: the group has `width` units from its start.
+        unsafe { _mm512_mask_storeu_epi32(target.add(element * run.width + start), stored, x) };
+    }
+    0
 }
 
 /// Packs a chunk of lanes that are contiguous along the depth, or have any strides.
