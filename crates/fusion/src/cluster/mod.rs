@@ -58,10 +58,6 @@ const LONG_INDEX: usize = 8;
 /// The least number of evaluations in excess of the number of elements that pays for a separate
 /// kernel.
 const MANY_LOOK_UPS: f64 = 256.0;
-/// The least number of operations per element that a kernel must save by reading a value that it
-/// needs several times per element (as overlapping windows do) from memory. Measured on pooling
-/// windows; writing an element and loading it takes as long as about this many operations.
-const REPEATED_OPERATIONS: f64 = 3.0;
 /// The most nodes visited when counting the operations that a value is computed by.
 const MAX_LOOKED_AT: usize = 64;
 /// The most operations that one kernel may evaluate. Compile time grows faster than the size of the
@@ -564,7 +560,7 @@ impl Pass<'_> {
         }
         let slow_alone = match self.scattered[result] {
             Scattered::No => false,
-            Scattered::Index => self.takes_operations(id, LONG_INDEX, 0.0),
+            Scattered::Index => self.takes_operations(id, LONG_INDEX),
             Scattered::Update => self.calls(id, MAX_BETWEEN),
         };
         if slow_alone {
@@ -574,9 +570,7 @@ impl Pass<'_> {
         let mut ratio = self.readers[result].evaluations() / size;
         let once = ratio > EXPENSIVE_RATIO
             && limit == CHEAP_RATIO
-            && (self.hides(id, MAX_BETWEEN)
-                || self.is_slow_to_gather(id, result, size)
-                || self.is_slow_to_repeat(id, result, size));
+            && (self.hides(id, MAX_BETWEEN) || self.is_slow_to_gather(id, result, size));
         let limit = if once { EXPENSIVE_RATIO } else { limit };
         if ratio > limit && self.unite_readers(id, class, result) {
             ratio = self.readers[result].evaluations() / size;
@@ -619,30 +613,17 @@ impl Pass<'_> {
         self.limits.lanes
             && self.gathered[result]
             && self.readers[result].evaluations() - size >= MANY_LOOK_UPS
-            && (matches!(op, Op::Concatenate(_)) || self.takes_operations(id, LONG_INDEX, 0.0))
-    }
-
-    /// Whether a kernel that needs each element several times takes longer to compute it every
-    /// time than to load it, once it is in memory. Kernels that need each element once do not
-    /// count: each of them would only read this value instead of its operands.
-    fn is_slow_to_repeat(&self, id: NodeId, result: ValueId, size: f64) -> bool {
-        let by_unit = self.readers[result].at.chunk_by(|a, b| a.unit == b.unit);
-        let evaluations = by_unit.map(|at| at.iter().map(|at| at.elements).sum::<f64>());
-        let repeated = evaluations.fold(0.0, f64::max) / size - 1.0;
-        if !self.limits.lanes || repeated <= 0.0 {
-            return false;
-        }
-        let least = (REPEATED_OPERATIONS / repeated).ceil();
-        least <= MAX_LOOKED_AT as f64 && self.takes_operations(id, least as usize, size)
+            && (matches!(op, Op::Concatenate(_)) || self.takes_operations(id, LONG_INDEX))
     }
 
     /// Whether computing an element takes at least `least` operations, counted over the nearest
-    /// [`MAX_LOOKED_AT`] nodes that are not in memory in any case. Moving an element does not count
-    /// as an operation, nor does computing a value of fewer than half of `size` elements.
-    fn takes_operations(&self, id: NodeId, least: usize, size: f64) -> bool {
-        let result = |id: NodeId| self.program.nodes[id].results.first().copied();
-        let own = result(id).map(|v| self.home[v]);
-        let is_small = |v: ValueId| 2.0 * elements(self.program, v) < size;
+    /// [`MAX_LOOKED_AT`] nodes. Moving an element does not count as an operation.
+    fn takes_operations(&self, id: NodeId, least: usize) -> bool {
+        let home = |id: NodeId| {
+            let results = &self.program.nodes[id].results;
+            results.first().map(|&v| self.home[v])
+        };
+        let own = home(id);
         let mut seen = vec![id];
         let mut count = 0;
         let mut next = 0;
@@ -653,11 +634,10 @@ impl Pass<'_> {
             let Class::Pointwise(cost) = self.class(id) else {
                 continue;
             };
-            count += usize::from(cost > 0 && !result(id).is_some_and(is_small));
+            count += usize::from(cost > 0);
             for &operand in &self.program.nodes[id].operands {
                 if let Def::Node(inner, _) = self.program.values[operand].def
-                    && Some(self.home[operand]) == own
-                    && self.must[operand].is_none()
+                    && home(inner) == own
                     && seen.len() < MAX_LOOKED_AT
                     && !seen.contains(&inner)
                 {
