@@ -109,7 +109,9 @@ impl Options {
 impl Client {
     /// A client that computes, connected to those of other processes.
     fn connected(options: &Options, store: &Store) -> Result<Self, Error> {
-        let network = options.processes.connect(options.devices, store)?;
+        let network = options
+            .processes
+            .connect(options.devices, &VERSION, store)?;
         Ok(Self::new(options, network))
     }
 

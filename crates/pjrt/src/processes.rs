@@ -132,12 +132,17 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Connects this process, which has some devices, to the others; [`None`] if there are no
-    /// others.
+    /// Connects this process, which has some devices and runs a version of this software, to the
+    /// others; [`None`] if there are no others.
     ///
     /// # Errors
     /// A process that is missing or cannot be reached.
-    pub(crate) fn connect(&self, devices: i32, store: &Store) -> Result<Option<Network>, Error> {
+    pub(crate) fn connect(
+        &self,
+        devices: i32,
+        version: &str,
+        store: &Store,
+    ) -> Result<Option<Network>, Error> {
         if self.processes <= 1 {
             return Ok(None);
         }
@@ -156,7 +161,7 @@ impl Asked {
             processes,
             devices: usize::try_from(devices).unwrap_or(0),
             address: self.own_address()?,
-            version: crate::client::VERSION.clone(),
+            version: version.to_owned(),
             key: format!("tegula/{client}"),
             timeout: TIMEOUT,
         };

@@ -432,14 +432,14 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             "dsyevd",
             symmetric,
             "f64[3,3], f64[4], s32[]",
-            "f64[3,3], f64[3], s32[], not",
+            "returns f64[3,3], f64[3], s32[], but",
         ),
         (
             "f64[3,3]",
             "dsyevd",
             symmetric,
             "f64[3,3], s32[]",
-            "f64[3,3], f64[3], s32[], not",
+            "returns f64[3,3], f64[3], s32[], but",
         ),
         (
             "f64[3,3]",
@@ -474,7 +474,7 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             "zheevd",
             symmetric,
             "f64[3,3], f64[3], s32[]",
-            "c128[3,3], f64[3], s32[], not",
+            "returns c128[3,3], f64[3], s32[], but",
         ),
         (
             "f64[3,3]",
