@@ -14,6 +14,8 @@ def _command():
     """The command `tegula`: where the package put it, or on the path."""
     named = os.environ.get("TEGULA_COMMAND")
     if named:
+        if shutil.which(named) is None:
+            raise FileNotFoundError(f"TEGULA_COMMAND is {named!r}, which is no command")
         return named
     scripts = [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
     found = shutil.which("tegula", path=os.pathsep.join(scripts)) or shutil.which("tegula")
