@@ -33,14 +33,26 @@ impl<'a> Lower<'a, '_> {
             let own = self.builder.ins().icmp(below, value, most);
             fits = self.builder.ins().band(fits, own);
         }
+        self.either(fits, [self.vectors, scalar], |lower, plan| {
+            lower.vectors = plan;
+            lower.whole_domain(part)
+        })
+    }
+
+    /// Lowers two alternatives, of which a condition chooses the first or the second at run time.
+    fn either<T>(
+        &mut self,
+        condition: Value,
+        alternatives: [T; 2],
+        mut lower: impl FnMut(&mut Self, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let [yes, no, join] = [(); 3].map(|()| self.builder.create_block());
-        self.builder.ins().brif(fits, yes, &[], no, &[]);
-        for (block, plan) in [(yes, self.vectors), (no, scalar)] {
+        self.builder.ins().brif(condition, yes, &[], no, &[]);
+        for (block, alternative) in [yes, no].into_iter().zip(alternatives) {
             self.builder.switch_to_block(block);
             self.builder.seal_block(block);
-            self.vectors = plan;
             self.open_terms();
-            let done = self.whole_domain(part);
+            let done = lower(self, alternative);
             self.close_terms();
             done?;
             self.builder.ins().jump(join, &[]);
@@ -192,19 +204,8 @@ impl<'a> Lower<'a, '_> {
         let at = self.term_value(&Term::var(var));
         let bound = self.integer(types::I64, bound);
         let is_below = self.builder.ins().icmp(IntCC::SignedLessThan, at, bound);
-        let [yes, no, join] = [(); 3].map(|()| self.builder.create_block());
-        self.builder.ins().brif(is_below, yes, &[], no, &[]);
-        for (block, rows) in [(yes, below), (no, above)] {
-            self.builder.switch_to_block(block);
-            self.builder.seal_block(block);
-            self.open_terms();
-            let done = self.version_of_lanes(rows, lanes);
-            self.close_terms();
-            done?;
-            self.builder.ins().jump(join, &[]);
-        }
-        self.builder.switch_to_block(join);
-        self.builder.seal_block(join);
-        Ok(())
+        self.either(is_below, [below, above], |lower, rows| {
+            lower.version_of_lanes(rows, lanes)
+        })
     }
 }

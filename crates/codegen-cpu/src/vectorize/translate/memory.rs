@@ -165,7 +165,9 @@ impl Translator<'_> {
         Some((rest.add(&first), steps, stride))
     }
 
-    /// The address for an index that varies between lanes.
+    /// The address for an index that varies between lanes. If sums and products in it may have more
+    /// than 32 bits, the offset of an element that is accessed has not where the array has fewer
+    /// elements than that, which a guard checks.
     fn gathered_place(
         &mut self,
         param: usize,
@@ -175,14 +177,18 @@ impl Translator<'_> {
         offset: u32,
     ) -> Result<(u32, Option<V>), Reason> {
         self.gathers += 1;
-        if !self.sums_fit(&linear.mul(&Term::constant(scale))) {
-            return self.guarded_place(param, linear, storage, scale, offset);
+        let scale = Term::constant(scale);
+        let is_guarded = !self.sums_fit(&linear.mul(&scale));
+        if is_guarded {
+            let dims = self.kernel.params[param].dims.iter();
+            self.guard(&dims.fold(scale.clone(), |units, dim| units.mul(dim)))?;
         }
         let small = self.small_array(param).filter(|_| offset == 0);
-        // Uniform terms become part of the address.
+        // Uniform terms become part of the address, unless offsets are computed modulo 2^32.
         let mut base = Term::constant(0);
         let mut varying = linear.clone();
-        if let Some((terms, constant)) = linear.as_linear().filter(|_| small.is_none()) {
+        let is_split = small.is_none() && !is_guarded;
+        if let Some((terms, constant)) = linear.as_linear().filter(|_| is_split) {
             varying = Term::constant(0);
             base = Term::constant(constant);
             for (atom, factor) in terms {
@@ -194,7 +200,7 @@ impl Translator<'_> {
                 }
             }
         }
-        let varying = varying.mul(&Term::constant(scale));
+        let varying = varying.mul(&scale);
         let pointer = self.source(Source::Address(param, base, offset), Input::Integer);
         let access = self.builder.access(Access {
             pointer,
@@ -203,31 +209,10 @@ impl Translator<'_> {
         });
         let small = small.map(|elements| (access, elements));
         self.builder.body().small.extend(small);
-        let index = self.term(&varying)?;
-        Ok((access, Some(index)))
-    }
-
-    /// As [`Self::gathered_place`], where sums and products may have more than 32 bits: the offset of
-    /// an element that is accessed has not, if the array has fewer elements than that.
-    fn guarded_place(
-        &mut self,
-        param: usize,
-        linear: &Term,
-        storage: Storage,
-        scale: i64,
-        offset: u32,
-    ) -> Result<(u32, Option<V>), Reason> {
-        let scale = Term::constant(scale);
-        let dims = self.kernel.params[param].dims.iter();
-        self.guard(&dims.fold(scale.clone(), |units, dim| units.mul(dim)))?;
-        let base = Source::Address(param, Term::constant(0), offset);
-        let access = Access {
-            pointer: self.source(base, Input::Integer),
-            storage,
-            splat: false,
+        let index = match is_guarded {
+            true => self.wrapping_term(&varying)?,
+            false => self.term(&varying)?,
         };
-        let access = self.builder.access(access);
-        let index = self.wrapping_term(&linear.mul(&scale))?;
         Ok((access, Some(index)))
     }
 
