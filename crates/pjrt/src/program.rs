@@ -178,7 +178,7 @@ impl Program {
     }
 
     /// A number that programs with other operations or shapes do not share, the same in all
-    /// processes: names and places in source files do not matter.
+    /// processes: names, places in source files and the addresses of callbacks do not matter.
     pub(crate) fn number(&self) -> u64 {
         let Engine::Several(spmd) = &self.engine else {
             return 0;

@@ -138,7 +138,8 @@ mod tests {
             offset: None,
             program_lifetime: false,
         };
-        Geometry::new(&buffer, &Chip::by_name("v6e").unwrap()).unwrap()
+        let chip = Chip::by_name("v6e").expect("the chip is part of the crate");
+        Geometry::new(&buffer, &chip).expect("the shape is static")
     }
 
     #[test]

@@ -3,6 +3,10 @@
 use super::Attribute;
 use std::sync::Arc;
 
+/// The nesting levels that readers keep free for a place in a stack of calls. Callers deeper than
+/// that are left out.
+pub(crate) const LEVELS_OF_A_PLACE: usize = 32;
+
 /// A source location.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Location {

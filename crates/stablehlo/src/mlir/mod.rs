@@ -14,6 +14,7 @@ pub use attribute::{Attribute, Attributes};
 pub use bytes::Bytes;
 pub(crate) use bytes::text_of_bytes;
 pub use elements::Elements;
+pub(crate) use location::LEVELS_OF_A_PLACE;
 pub use location::Location;
 pub use operation::{Block, Module, Operation, Region, Value, ValueId};
 pub use types::{FloatKind, FunctionType, MemRefType, Signedness, TensorType, Type, VectorType};

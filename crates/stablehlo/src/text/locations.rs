@@ -2,11 +2,8 @@
 
 use super::{MAX_DEPTH, Parser};
 use crate::Error;
-use crate::mlir::{Attribute, Location};
+use crate::mlir::{Attribute, LEVELS_OF_A_PLACE, Location};
 use std::sync::Arc;
-
-/// The nesting levels that stay free for what a place in a deep stack of calls consists of.
-const CALLS_LEFT_OUT: usize = 32;
 
 impl Parser<'_> {
     /// Reads `loc(...)`, if it comes next.
@@ -42,7 +39,7 @@ impl Parser<'_> {
     /// calls, as programs with their own stacks of Python calls have it, the outermost are left
     /// out.
     fn caller(&mut self) -> Result<Arc<Location>, Error> {
-        if self.depth + CALLS_LEFT_OUT > MAX_DEPTH {
+        if self.depth + LEVELS_OF_A_PLACE > MAX_DEPTH {
             self.scanner.balanced(b')')?;
             return Ok(Arc::new(Location::Unknown));
         }

@@ -9,15 +9,12 @@ use super::MAX_DEPTH;
 use super::cursor::{Cursor, text};
 use super::sections::File;
 use crate::Error;
-use crate::mlir::{Attribute, Location, Type};
+use crate::mlir::{Attribute, LEVELS_OF_A_PLACE, Location, Type};
 use std::sync::Arc;
 
 /// The maximum number of parts of an attribute, counting repeated parts each time: parts are shared
 /// in memory, but printing writes all of them.
 const MAX_PARTS: u64 = 1 << 24;
-
-/// The nesting levels that stay free for what a place in a deep stack of calls consists of.
-const CALLS_LEFT_OUT: usize = 32;
 
 /// A decoded entry, and its number of parts.
 type Decoded<T> = Option<(T, u64)>;
@@ -97,7 +94,7 @@ impl<'f> Table<'f> {
 
     /// The place of a call. Of a deep stack of calls the outermost are left out.
     pub(super) fn caller(&mut self, cursor: &mut Cursor) -> Result<Arc<Location>, Error> {
-        if self.depth + CALLS_LEFT_OUT > MAX_DEPTH {
+        if self.depth + LEVELS_OF_A_PLACE > MAX_DEPTH {
             cursor.varint()?;
             return Ok(Arc::new(Location::Unknown));
         }
