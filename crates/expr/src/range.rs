@@ -59,6 +59,11 @@ pub fn residue_of(term: &Term, ranges: &(impl VarRanges + ?Sized)) -> Residue {
 
 /// The bounds and residue of a term; see [`range_of`] and [`residue_of`].
 pub fn facts_of(term: &Term, ranges: &(impl VarRanges + ?Sized)) -> (Interval, Residue) {
+    combined(term, &ranges)
+}
+
+/// [`facts_of`], compiled once for all kinds of ranges.
+fn combined(term: &Term, ranges: &dyn VarRanges) -> (Interval, Residue) {
     let (range, residue) = term.fold(&mut |term: &Term, children: &[(Wide, Residue)]| {
         combine(term.node(), children, ranges)
     });
@@ -71,11 +76,7 @@ fn narrow(facts: Facts) -> Facts {
     (Wide::from(facts.0.narrow()), facts.1)
 }
 
-pub(crate) fn combine(
-    node: &Node,
-    children: &[Facts],
-    ranges: &(impl VarRanges + ?Sized),
-) -> Facts {
+pub(crate) fn combine(node: &Node, children: &[Facts], ranges: &dyn VarRanges) -> Facts {
     let (range, residue) = match (node, children) {
         (Node::Const(value), _) => {
             return (Wide::point((*value).into()), Residue::point(*value));

@@ -14,8 +14,8 @@ pub type LinearTerms = SmallVec<[(Term, i64); 4]>;
 impl Term {
     /// Folds the term bottom-up: `f` is given each term with the results of its direct subterms,
     /// from left to right.
-    pub fn fold<R: Clone>(&self, f: &mut impl FnMut(&Self, &[R]) -> R) -> R {
-        self.fold_with(f, &|_, _| None, &|f, term, children| f(term, children))
+    pub fn fold<R: Clone>(&self, mut f: &mut dyn FnMut(&Self, &[R]) -> R) -> R {
+        self.fold_with(&mut f, &|_, _| None, &|f, term, children| f(term, children))
     }
 
     /// Like [`Term::fold`], with a state for both functions. Terms for which `known` returns a
@@ -23,8 +23,8 @@ impl Term {
     pub(crate) fn fold_with<S, R: Clone>(
         &self,
         state: &mut S,
-        known: &impl Fn(&S, &Self) -> Option<R>,
-        f: &impl Fn(&mut S, &Self, &[R]) -> R,
+        known: &dyn Fn(&S, &Self) -> Option<R>,
+        f: &dyn Fn(&mut S, &Self, &[R]) -> R,
     ) -> R {
         if self.size() <= SMALL {
             if let Some(result) = known(state, self) {

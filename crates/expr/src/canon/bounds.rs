@@ -13,7 +13,7 @@ use super::Canonicalizer;
 use super::linear::{Linear, as_quotient};
 use crate::interval::{Interval, Residue, Wide};
 use crate::number::{gcd, wide_ceil, wide_floor};
-use crate::range::{VarRanges, combine};
+use crate::range::combine;
 use crate::term::{Node, Term};
 
 /// The most quotients eliminated from one sum.
@@ -38,7 +38,7 @@ fn factors_between(assumed: &Linear, linear: &Linear) -> SmallVec<[i64; 4]> {
     found
 }
 
-impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+impl Canonicalizer<'_> {
     /// The bounds and residue of an atom.
     pub(super) fn facts(&mut self, atom: &Term) -> (Interval, Residue) {
         if let Some(var) = atom.as_var() {
@@ -65,7 +65,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
                 (self.bounds(&linear), self.residue(&linear))
             })
             .collect();
-        let (range, residue) = combine(atom.node(), &children, self.ranges);
+        let (range, residue) = combine(atom.node(), &children, &*self.ranges);
         let facts = (range.narrow().snap(&residue), residue);
         self.memory.facts.insert(atom.clone(), facts);
         facts

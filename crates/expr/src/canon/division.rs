@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 use super::linear::{Linear, as_quotient, as_remainder};
 use super::{Canonicalizer, Facts};
 use crate::number::{gcd, wide_floor};
-use crate::range::VarRanges;
 use crate::term::{Node, Term};
 
 /// The most rounds of rules on one quotient. Each round removes or shrinks something, so this is
@@ -47,7 +46,7 @@ impl Quotient {
     }
 }
 
-impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+impl Canonicalizer<'_> {
     /// `floor(linear / divisor)` for a positive divisor; `None` if a number or the new dividend
     /// might not fit in `i64`.
     pub(super) fn quotient(&mut self, linear: &Linear, divisor: i64) -> Option<Linear> {

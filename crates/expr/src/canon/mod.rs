@@ -120,8 +120,10 @@ impl std::fmt::Debug for CanonCache {
 }
 
 /// Canonicalises terms over one set of ranges, with a cache.
-pub struct Canonicalizer<'a, R: ?Sized> {
-    ranges: &'a R,
+///
+/// It is one type for all kinds of ranges, because each copy of it would be 70 KB of machine code.
+pub struct Canonicalizer<'a> {
+    ranges: Box<dyn VarRanges + 'a>,
     memory: CanonCache,
     steps: Option<Vec<Step>>,
     /// Greater than zero while forms are tried that may not be used.
@@ -130,17 +132,17 @@ pub struct Canonicalizer<'a, R: ?Sized> {
     spelling: u32,
 }
 
-impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
+impl<'a> Canonicalizer<'a> {
     /// A canonicaliser with an empty cache.
-    pub fn new(ranges: &'a R) -> Self {
+    pub fn new<R: VarRanges + ?Sized>(ranges: &'a R) -> Self {
         Self::resume(ranges, CanonCache::default())
     }
 
     /// A canonicaliser that continues with the cache and assumptions of another one over the same
     /// ranges. With a cache for other ranges, its answers are wrong.
-    pub fn resume(ranges: &'a R, memory: CanonCache) -> Self {
+    pub fn resume<R: VarRanges + ?Sized>(ranges: &'a R, memory: CanonCache) -> Self {
         Self {
-            ranges,
+            ranges: Box::new(ranges),
             memory,
             steps: None,
             muted: 0,

@@ -3,10 +3,9 @@
 use super::Canonicalizer;
 use super::linear::Linear;
 use crate::interval::{Interval, Residue, Wide};
-use crate::range::VarRanges;
 use crate::term::{Cmp, Node, Term};
 
-impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+impl Canonicalizer<'_> {
     /// `min(a, b)` or `max(a, b)`: one of the two if the sign of the difference is known, else an
     /// atom with sorted operands.
     pub(super) fn extremum(&mut self, a: &Linear, b: &Linear, smaller: bool) -> Option<Linear> {

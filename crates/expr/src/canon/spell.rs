@@ -8,7 +8,6 @@
 use super::Canonicalizer;
 use super::linear::{Linear, as_quotient, as_remainder};
 use crate::interval::Wide;
-use crate::range::VarRanges;
 use crate::term::{Node, Term};
 
 /// The cost of a division or remainder, relative to an addition.
@@ -21,7 +20,7 @@ const MAX_NESTED: u32 = 64;
 /// The number of operations, the number of terms, and the sum of the magnitudes of coefficients.
 type Weight = (u32, usize, u64);
 
-impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
+impl Canonicalizer<'_> {
     /// Rewrites the combination over variables, quotients and remainders, with the fewest
     /// operations that greedy grouping finds.
     pub(super) fn recover(&mut self, linear: &Linear) -> Linear {

@@ -486,7 +486,7 @@ impl Domain {
 /// Normalises constraints and adds them to those kept.
 fn normalize(
     constraints: Vec<Constraint>,
-    canonicalizer: &mut Canonicalizer<'_, [Interval]>,
+    canonicalizer: &mut Canonicalizer<'_>,
     bounds: &[Interval],
     kept: &mut Vec<Constraint>,
 ) -> Result<(), Empty> {

@@ -301,7 +301,7 @@ impl Simplifier {
 fn canonical(
     results: &[Term],
     domain: &Domain,
-    canonicalizer: &mut Canonicalizer<'_, Domain>,
+    canonicalizer: &mut Canonicalizer<'_>,
     limits: &Limits,
 ) -> (Vec<Term>, Vec<Explained>) {
     let mut simple = Vec::with_capacity(results.len());
@@ -344,7 +344,7 @@ impl Search<'_> {
         &self,
         results: &mut [Term],
         searched: &mut Searched,
-        canonicalizer: &mut Canonicalizer<'_, Domain>,
+        canonicalizer: &mut Canonicalizer<'_>,
         report: &mut Report,
     ) -> bool {
         if results.iter().all(Term::is_affine) {

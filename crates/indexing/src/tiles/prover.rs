@@ -47,7 +47,7 @@ impl Prover {
         self.is_open
     }
 
-    fn with<T>(&mut self, f: impl FnOnce(&mut Canonicalizer<'_, dyn VarRanges>) -> T) -> T {
+    fn with<T>(&mut self, f: impl FnOnce(&mut Canonicalizer<'_>) -> T) -> T {
         let cache = std::mem::take(&mut self.cache);
         let mut canonicalizer = Canonicalizer::resume(self.domain.as_ref(), cache);
         let found = f(&mut canonicalizer);
