@@ -16,6 +16,9 @@ use core::arch::x86_64 as arch;
 /// The number of lanes that are computed together, on any CPU: a multiple of every vector's length.
 pub(super) const LANES: usize = 16;
 
+/// The number of elements in the longest vectors, those of `f32` with AVX-512.
+pub(crate) const MAX_COUNT: usize = 16;
+
 /// Vectors from which products can be subtracted.
 pub trait Products<R>: Vector<R> {
     /// `from - by * x`.
@@ -28,6 +31,12 @@ pub trait Products<R>: Vector<R> {
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn total(x: Self::Value) -> R;
+    /// The elements of each pair (the first two, the next two, ...) in reverse order: the vector
+    /// itself if it has one element.
+    ///
+    /// # Safety
+    /// The CPU has these vectors.
+    unsafe fn swap_pairs(x: Self::Value) -> Self::Value;
 }
 
 /// A CPU's vectors.
@@ -100,6 +109,10 @@ macro_rules! portable {
             unsafe fn total(x: $ty) -> $ty {
                 x
             }
+            #[inline(always)]
+            unsafe fn swap_pairs(x: $ty) -> $ty {
+                x
+            }
         }
     )*};
 }
@@ -108,10 +121,10 @@ macro_rules! portable {
 portable! { f32 f64 }
 
 /// The vectors of both types, given by the instructions that subtract a product from their first or
-/// last argument, and the functions for horizontal sums.
+/// last argument, and the functions for horizontal sums and for swapping neighbours.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! products {
-    ($name:ident, $($ty:ident: $fused:ident $last:literal $total:path),*) => {
+    ($name:ident, $($ty:ident: $fused:ident $last:literal $total:path, $swap:path);*) => {
         impl Vectors for $name {
             const FUSED: bool = true;
         }
@@ -133,6 +146,11 @@ macro_rules! products {
                     // SAFETY: the caller promises the vectors.
                     unsafe { $total(x) }
                 }
+                #[inline(always)]
+                unsafe fn swap_pairs(x: Self::Value) -> Self::Value {
+                    // SAFETY: the caller promises the vectors.
+                    unsafe { $swap(x) }
+                }
             }
         )*
     };
@@ -141,22 +159,31 @@ macro_rules! products {
 #[cfg(target_arch = "x86_64")]
 products! {
     Avx512,
-    f32: _mm512_fnmadd_ps true arch::_mm512_reduce_add_ps,
-    f64: _mm512_fnmadd_pd true arch::_mm512_reduce_add_pd
+    f32: _mm512_fnmadd_ps true arch::_mm512_reduce_add_ps, arch::_mm512_permute_ps::<0b10_11_00_01>;
+    f64: _mm512_fnmadd_pd true arch::_mm512_reduce_add_pd, arch::_mm512_permute_pd::<0b0101_0101>
 }
 
 #[cfg(target_arch = "x86_64")]
 products! {
     Avx2,
-    f32: _mm256_fnmadd_ps true total_of_8,
-    f64: _mm256_fnmadd_pd true total_of_4
+    f32: _mm256_fnmadd_ps true total_of_8, arch::_mm256_permute_ps::<0b10_11_00_01>;
+    f64: _mm256_fnmadd_pd true total_of_4, arch::_mm256_permute_pd::<0b0101>
 }
 
 #[cfg(target_arch = "aarch64")]
 products! {
     Neon,
-    f32: vfmsq_f32 false arch::vaddvq_f32,
-    f64: vfmsq_f64 false arch::vaddvq_f64
+    f32: vfmsq_f32 false arch::vaddvq_f32, arch::vrev64q_f32;
+    f64: vfmsq_f64 false arch::vaddvq_f64, swapped
+}
+
+/// # Safety
+/// The CPU has NEON.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn swapped(x: arch::float64x2_t) -> arch::float64x2_t {
+    // SAFETY: the caller promises the instruction.
+    unsafe { arch::vextq_f64::<1>(x, x) }
 }
 
 /// # Safety

@@ -4,6 +4,7 @@ use crate::lapack::block_reflector::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::householder::{apply_left, reflector};
 use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
+use crate::lapack::matrix_vector::{add_columns, subtract_product};
 use crate::lapack::scalar::Scalar;
 use crate::thread_pool::is_stopped;
 
@@ -101,29 +102,9 @@ impl<T: Scalar> Reduce<'_, T> {
             let sum = &mut self.work[..below];
             sum.fill(T::ZERO);
             add_columns::<I, T>(&rest, 0, u, sum);
-            for (j, &u) in u.iter().enumerate() {
-                T::axpy::<I>(-(tau * u.conj()), sum, rest.column_mut(j));
-            }
+            subtract_product::<I, T>(&mut rest, sum, tau, u);
         }
         beta.re()
-    }
-}
-
-/// Adds `a u` to a vector, where `a` consists of a matrix's columns from `first` on.
-#[inline(always)]
-pub(crate) fn add_columns<I: Isa, T: Scalar>(
-    a: &Matrix<'_, T>,
-    first: usize,
-    u: &[T],
-    sum: &mut [T],
-) {
-    let (quads, rest) = u.as_chunks::<4>();
-    for (quad, u) in quads.iter().enumerate() {
-        let columns = std::array::from_fn(|i| a.column(first + 4 * quad + i));
-        T::axpy_four::<I>(*u, columns, sum);
-    }
-    for (j, &u) in rest.iter().enumerate() {
-        T::axpy::<I>(u, a.column(first + 4 * quads.len() + j), sum);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
+use crate::lapack::matrix_vector::{add_columns, subtract_product};
 use crate::lapack::scalar::{Real, Scalar};
 
 /// The Euclidean norm, without intermediate overflow or underflow.
@@ -131,11 +132,8 @@ pub(crate) fn apply_right<I: Isa, T: Scalar>(
     }
     let work = &mut work[..c.rows()];
     work.copy_from_slice(c.column(0));
-    for (column, &v) in v.iter().enumerate() {
-        T::axpy::<I>(v, c.column(column + 1), work);
-    }
+    add_columns::<I, T>(&c, 1, v, work);
     T::axpy::<I>(-tau, work, c.column_mut(0));
-    for (column, &v) in v.iter().enumerate() {
-        T::axpy::<I>(-(tau * v.conj()), work, c.column_mut(column + 1));
-    }
+    let mut rest = c.part(0, 1, work.len(), v.len());
+    subtract_product::<I, T>(&mut rest, work, tau, v);
 }

@@ -10,11 +10,13 @@
 
 mod bidiagonal;
 mod block_reflector;
+mod complex_vectors;
 mod deflation;
 mod hessenberg;
 mod householder;
 mod isa;
 mod matrix;
+mod matrix_vector;
 mod product;
 mod qr;
 mod rotation;

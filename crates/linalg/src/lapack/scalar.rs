@@ -1,6 +1,7 @@
 //! The numbers that matrices are made of: `f32`, `f64`, and complex numbers of these.
 
 use crate::dense::vectors::Products;
+use crate::lapack::complex_vectors;
 use crate::lapack::isa::Isa;
 use num_complex::Complex;
 use std::fmt::Debug;
@@ -75,21 +76,13 @@ pub trait Scalar:
     fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self;
 
     /// [`Self::dotc`] of one vector with each of four vectors of its length.
-    #[inline(always)]
-    fn dotc_four<I: Isa>(x: &[Self], y: [&[Self]; 4]) -> [Self; 4] {
-        y.map(|y| Self::dotc::<I>(x, y))
-    }
+    fn dotc_four<I: Isa>(x: &[Self], y: [&[Self]; 4]) -> [Self; 4];
 
     /// `y += a * x`.
     fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]);
 
     /// Subtracts multiples of a vector from four vectors of its length.
-    #[inline(always)]
-    fn subtract_from_four<I: Isa>(by: [Self; 4], x: &[Self], y: [&mut [Self]; 4]) {
-        for (by, y) in by.into_iter().zip(y) {
-            Self::axpy::<I>(-by, x, y);
-        }
-    }
+    fn subtract_from_four<I: Isa>(by: [Self; 4], x: &[Self], y: [&mut [Self]; 4]);
 
     /// Adds multiples of four vectors to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
@@ -103,6 +96,10 @@ pub trait Scalar:
         x_j: Self,
         y: &mut [Self],
     ) -> Self;
+
+    /// Applies a reflection to two columns: with `d = t1 x + t2 y`, replaces `x` by `x - d` and `y`
+    /// by `y - d u`.
+    fn reflect<I: Isa>(by: [Self; 2], t2: Self::Real, x: &mut [Self], y: &mut [Self]);
 
     /// The parts of numbers, as one slice.
     fn parts(x: &[Self]) -> &[Self::Real];
@@ -141,6 +138,9 @@ pub trait Real: Scalar<Real = Self> + PartialOrd {
     fn is_nan(self) -> bool;
     /// `self * a + b`, rounded once; slow on machines without such an instruction.
     fn fused(self, a: Self, b: Self) -> Self;
+    /// Applies a reflection to three columns: with `d = x + v2 y + v3 w`, replaces them by
+    /// `x - t1 d`, `y - t2 d` and `w - t3 d`.
+    fn reflect_three<I: Isa>(v: [Self; 2], t: [Self; 3], columns: [&mut [Self]; 3]);
     /// Two to the power `exponent`.
     fn power_of_two(exponent: i32) -> Self;
 
@@ -197,9 +197,10 @@ fn real_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> R {
 fn real_dot_four<V: Products<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 4] {
     let y = y.map(|y| &y[..x.len()]);
     let whole = x.len() - x.len() % V::COUNT;
+    let mut totals = [R::ZERO; 4];
     // SAFETY: a routine runs for an instruction set that the machine has; all that is read are
     // elements of the vectors.
-    let mut sums = unsafe {
+    unsafe {
         let mut sums = [V::splat(R::ZERO); 4];
         for at in (0..whole).step_by(V::COUNT) {
             let x = V::load(x.as_ptr().add(at));
@@ -207,14 +208,16 @@ fn real_dot_four<V: Products<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 
                 *sum = V::less_product(*sum, x, V::load(y.as_ptr().add(at)));
             }
         }
-        sums.map(|sum| -V::total(sum))
-    };
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total = -V::total(sum);
+        }
+    }
     for at in whole..x.len() {
-        for (sum, y) in sums.iter_mut().zip(y) {
+        for (sum, y) in totals.iter_mut().zip(y) {
             *sum = multiply_add::<I, R>(x[at], y[at], *sum);
         }
     }
-    sums
+    totals
 }
 
 /// Subtracts multiples of a vector from four vectors.
@@ -236,6 +239,66 @@ fn real_subtract_from_four<V: Products<R>, I: Isa, R: Real>(by: [R; 4], x: &[R],
         for at in whole..x.len() {
             y[at] = multiply_add::<I, R>(-by, x[at], y[at]);
         }
+    }
+}
+
+/// [`Scalar::reflect`] of real numbers.
+#[inline(always)]
+fn real_reflect<V: Products<R>, I: Isa, R: Real>([t1, u]: [R; 2], t2: R, x: &mut [R], y: &mut [R]) {
+    let y = &mut y[..x.len()];
+    let whole = x.len() - x.len() % V::COUNT;
+    // SAFETY: a routine runs for an instruction set that the machine has; all that is read and
+    // written are elements of the vectors.
+    unsafe {
+        let (zero, minus_one) = (V::splat(R::ZERO), V::splat(-R::ONE));
+        let (t1, t2, minus_u) = (V::splat(t1), V::splat(t2), V::splat(-u));
+        for at in (0..whole).step_by(V::COUNT) {
+            let (own, other) = (V::load(x.as_ptr().add(at)), V::load(y.as_ptr().add(at)));
+            let minus_d = V::less_product(V::less_product(zero, t1, own), t2, other);
+            let own = V::less_product(own, minus_one, minus_d);
+            V::store(x.as_mut_ptr().add(at), own);
+            let other = V::less_product(other, minus_u, minus_d);
+            V::store(y.as_mut_ptr().add(at), other);
+        }
+    }
+    for at in whole..x.len() {
+        let d = multiply_add::<I, R>(t2, y[at], t1 * x[at]);
+        x[at] -= d;
+        y[at] = multiply_add::<I, R>(-d, u, y[at]);
+    }
+}
+
+/// [`Real::reflect_three`].
+#[inline(always)]
+fn real_reflect_three<V: Products<R>, I: Isa, R: Real>(
+    [v2, v3]: [R; 2],
+    [t1, t2, t3]: [R; 3],
+    [x, y, w]: [&mut [R]; 3],
+) {
+    let (y, w) = (&mut y[..x.len()], &mut w[..x.len()]);
+    let whole = x.len() - x.len() % V::COUNT;
+    // SAFETY: a routine runs for an instruction set that the machine has; all that is read and
+    // written are elements of the vectors.
+    unsafe {
+        let (minus_v2, minus_v3) = (V::splat(-v2), V::splat(-v3));
+        let (t1, t2, t3) = (V::splat(t1), V::splat(t2), V::splat(t3));
+        for at in (0..whole).step_by(V::COUNT) {
+            let own = [
+                V::load(x.as_ptr().add(at)),
+                V::load(y.as_ptr().add(at)),
+                V::load(w.as_ptr().add(at)),
+            ];
+            let d = V::less_product(V::less_product(own[0], minus_v2, own[1]), minus_v3, own[2]);
+            V::store(x.as_mut_ptr().add(at), V::less_product(own[0], t1, d));
+            V::store(y.as_mut_ptr().add(at), V::less_product(own[1], t2, d));
+            V::store(w.as_mut_ptr().add(at), V::less_product(own[2], t3, d));
+        }
+    }
+    for at in whole..x.len() {
+        let d = multiply_add::<I, R>(v3, w[at], multiply_add::<I, R>(v2, y[at], x[at]));
+        x[at] = multiply_add::<I, R>(-d, t1, x[at]);
+        y[at] = multiply_add::<I, R>(-d, t2, y[at]);
+        w[at] = multiply_add::<I, R>(-d, t3, w[at]);
     }
 }
 
@@ -332,6 +395,10 @@ macro_rules! real {
                 real_update_column::<I, Self>(column, [(a, v), (b, w)], x, x_j, y)
             }
             #[inline(always)]
+            fn reflect<I: Isa>(by: [Self; 2], t2: Self, x: &mut [Self], y: &mut [Self]) {
+                real_reflect::<I::Vectors, I, Self>(by, t2, x, y);
+            }
+            #[inline(always)]
             fn parts(x: &[Self]) -> &[Self] {
                 x
             }
@@ -386,6 +453,10 @@ macro_rules! real {
             #[inline(always)]
             fn fused(self, a: Self, b: Self) -> Self {
                 self.mul_add(a, b)
+            }
+            #[inline(always)]
+            fn reflect_three<I: Isa>(v: [Self; 2], t: [Self; 3], columns: [&mut [Self]; 3]) {
+                real_reflect_three::<I::Vectors, I, Self>(v, t, columns);
             }
             #[inline(always)]
             fn power_of_two(exponent: i32) -> Self {
@@ -449,22 +520,27 @@ macro_rules! real {
             }
             #[inline(always)]
             fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self {
-                complex_dot::<I, $ty>(Self::parts(x), Self::parts(y))
+                complex_vectors::dot::<I::Vectors, I, $ty>(Self::parts(x), Self::parts(y))
+            }
+            #[inline(always)]
+            fn dotc_four<I: Isa>(x: &[Self], y: [&[Self]; 4]) -> [Self; 4] {
+                let y = y.map(Self::parts);
+                complex_vectors::dot_four::<I::Vectors, I, $ty>(Self::parts(x), y)
             }
             #[inline(always)]
             fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]) {
-                for (x, y) in x.iter().zip(y) {
-                    let re = multiply_add::<I, $ty>(a.re, x.re, y.re);
-                    let im = multiply_add::<I, $ty>(a.re, x.im, y.im);
-                    y.re = multiply_add::<I, $ty>(-a.im, x.im, re);
-                    y.im = multiply_add::<I, $ty>(a.im, x.re, im);
-                }
+                let y = [Self::parts_mut(y)];
+                complex_vectors::subtract::<I::Vectors, I, $ty, 1>([-a], Self::parts(x), y);
+            }
+            #[inline(always)]
+            fn subtract_from_four<I: Isa>(by: [Self; 4], x: &[Self], y: [&mut [Self]; 4]) {
+                let y = y.map(Self::parts_mut);
+                complex_vectors::subtract::<I::Vectors, I, $ty, 4>(by, Self::parts(x), y);
             }
             #[inline(always)]
             fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]) {
-                for (a, x) in a.into_iter().zip(x) {
-                    Self::axpy::<I>(a, x, y);
-                }
+                let (x, y) = (x.map(Self::parts), Self::parts_mut(y));
+                complex_vectors::add_four::<I::Vectors, I, $ty>(a, x, y);
             }
             #[inline(always)]
             fn update_column<I: Isa>(
@@ -474,10 +550,18 @@ macro_rules! real {
                 x_j: Self,
                 y: &mut [Self],
             ) -> Self {
-                Self::axpy::<I>(-a, v, column);
-                Self::axpy::<I>(-b, w, column);
-                Self::axpy::<I>(x_j, column, y);
-                Self::dotc::<I>(column, x)
+                complex_vectors::update_column::<I::Vectors, I, $ty>(
+                    Self::parts_mut(column),
+                    [(a, Self::parts(v)), (b, Self::parts(w))],
+                    Self::parts(x),
+                    x_j,
+                    Self::parts_mut(y),
+                )
+            }
+            #[inline(always)]
+            fn reflect<I: Isa>(by: [Self; 2], t2: $ty, x: &mut [Self], y: &mut [Self]) {
+                let (x, y) = (Self::parts_mut(x), Self::parts_mut(y));
+                complex_vectors::reflect::<I::Vectors, I, $ty>(by, t2, x, y);
             }
             #[inline(always)]
             fn parts(x: &[Self]) -> &[$ty] {
@@ -557,34 +641,4 @@ fn real_update_column<I: Isa, R: Real>(
         half /= 2;
     }
     sums[0] + last
-}
-
-/// The sum of `conj(x) * y`, for numbers given as alternating parts.
-#[inline(always)]
-fn complex_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> Complex<R> {
-    let (mut re, mut im) = ([R::ZERO; LANES], [R::ZERO; LANES]);
-    let (x_chunks, x_rest) = x.as_chunks::<LANES>();
-    let (y_chunks, y_rest) = y.as_chunks::<LANES>();
-    for (x, y) in x_chunks.iter().zip(y_chunks) {
-        for i in 0..LANES {
-            re[i] = multiply_add::<I, R>(x[i], y[i], re[i]);
-            im[i] = multiply_add::<I, R>(x[i], y[i ^ 1], im[i]);
-        }
-    }
-    let (x_pairs, _) = x_rest.as_chunks::<2>();
-    let (y_pairs, _) = y_rest.as_chunks::<2>();
-    for (x, y) in x_pairs.iter().zip(y_pairs) {
-        for i in 0..2 {
-            re[i] = multiply_add::<I, R>(x[i], y[i], re[i]);
-            im[i] = multiply_add::<I, R>(x[i], y[i ^ 1], im[i]);
-        }
-    }
-    // The odd positions of `im` hold the terms to subtract.
-    for odd in im.iter_mut().skip(1).step_by(2) {
-        *odd = -*odd;
-    }
-    Complex {
-        re: total(re),
-        im: total(im),
-    }
 }

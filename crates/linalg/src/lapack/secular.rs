@@ -60,23 +60,33 @@ impl<R: Real> Equation<'_, R> {
     }
 }
 
+/// The number of terms of the sums that are computed together.
+const WIDTH: usize = 16;
+
+/// Adds terms `z^2 / d`, and their derivatives `z^2 / d^2`.
+#[inline(always)]
+fn add_terms<R: Real>(
+    [sums, derivatives]: [&mut [R; WIDTH]; 2],
+    distances: &[R; WIDTH],
+    squares: &[R; WIDTH],
+) {
+    for i in 0..WIDTH {
+        let inverse = R::ONE / distances[i];
+        let term = squares[i] * inverse;
+        sums[i] += term;
+        derivatives[i] += term * inverse;
+    }
+}
+
 /// The sum of `z^2 / (p - x)` over some poles, and its derivative.
 #[inline(always)]
 fn side<R: Real>(poles: &[R], squares: &[R], x: R) -> [R; 2] {
-    const WIDTH: usize = 16;
     let (mut sums, mut derivatives) = ([R::ZERO; WIDTH], [R::ZERO; WIDTH]);
-    let mut add = |distances: &[R; WIDTH], squares: &[R; WIDTH]| {
-        for i in 0..WIDTH {
-            let inverse = R::ONE / distances[i];
-            let term = squares[i] * inverse;
-            sums[i] += term;
-            derivatives[i] += term * inverse;
-        }
-    };
     let (pole_chunks, pole_rest) = poles.as_chunks::<WIDTH>();
     let (square_chunks, square_rest) = squares.as_chunks::<WIDTH>();
     for (poles, squares) in pole_chunks.iter().zip(square_chunks) {
-        add(&poles.map(|pole| pole - x), squares);
+        let distances = poles.map(|pole| pole - x);
+        add_terms([&mut sums, &mut derivatives], &distances, squares);
     }
     // The last terms, padded with zero terms.
     let (mut distances, mut last) = ([R::ONE; WIDTH], [R::ZERO; WIDTH]);
@@ -86,7 +96,7 @@ fn side<R: Real>(poles: &[R], squares: &[R], x: R) -> [R; 2] {
     for (last, &square) in last.iter_mut().zip(square_rest) {
         *last = square;
     }
-    add(&distances, &last);
+    add_terms([&mut sums, &mut derivatives], &distances, &last);
     let mut half = WIDTH / 2;
     while half > 0 {
         for i in 0..half {

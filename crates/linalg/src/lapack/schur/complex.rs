@@ -248,18 +248,13 @@ fn chase<I: Isa, T: Scalar>(
             h.set(k, j, x - sum);
             h.set(k + 1, j, y - sum * v2);
         }
-        let turn = |m: &mut Matrix<'_, T>, rows: std::ops::Range<usize>| {
-            let [x, y] = m.two_columns(k, k + 1);
-            for (x, y) in x[rows.clone()].iter_mut().zip(&mut y[rows]) {
-                let sum = t1 * *x + y.scale(t2);
-                *x -= sum;
-                *y -= sum * v2.conj();
-            }
-        };
-        turn(h, top..(k + 2).min(last) + 1);
+        let by = [t1, v2.conj()];
+        let [x, y] = h.two_columns(k, k + 1);
+        let rows = top..(k + 2).min(last) + 1;
+        T::reflect::<I>(by, t2, &mut x[rows.clone()], &mut y[rows]);
         if let Some(z) = z.as_deref_mut() {
-            let rows = z.rows();
-            turn(z, 0..rows);
+            let [x, y] = z.two_columns(k, k + 1);
+            T::reflect::<I>(by, t2, x, y);
         }
         if k == start && start > first {
             // The pass began inside of the block: this keeps the subdiagonal real.

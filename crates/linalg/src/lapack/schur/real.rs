@@ -237,18 +237,12 @@ fn chase<I: Isa, R: Real>(
                     *y -= sum * t2;
                 }
             }
-            let turn = |m: &mut Matrix<'_, R>, rows: std::ops::Range<usize>| {
-                let [x, y] = m.two_columns(k, k + 1);
-                for (x, y) in x[rows.clone()].iter_mut().zip(&mut y[rows]) {
-                    let sum = multiply_add::<I, R>(v2, *y, *x);
-                    *x -= sum * t1;
-                    *y -= sum * t2;
-                }
-            };
-            turn(h, top..last + 1);
+            let [x, y] = h.two_columns(k, k + 1);
+            let rows = top..last + 1;
+            R::reflect::<I>([t1, v2], t2, &mut x[rows.clone()], &mut y[rows]);
             if let Some(z) = z.as_deref_mut() {
-                let rows = z.rows();
-                turn(z, 0..rows);
+                let [x, y] = z.two_columns(k, k + 1);
+                R::reflect::<I>([t1, v2], t2, x, y);
             }
         }
     }
@@ -260,17 +254,12 @@ fn reflect_columns<I: Isa, R: Real>(
     m: &mut Matrix<'_, R>,
     k: usize,
     rows: std::ops::Range<usize>,
-    [v2, v3]: [R; 2],
-    [t1, t2, t3]: [R; 3],
+    v: [R; 2],
+    t: [R; 3],
 ) {
     let [x, y, w] = m.three_columns(k);
-    let both = x[rows.clone()].iter_mut().zip(&mut y[rows.clone()]);
-    for ((x, y), w) in both.zip(&mut w[rows]) {
-        let sum = multiply_add::<I, R>(v3, *w, multiply_add::<I, R>(v2, *y, *x));
-        *x = multiply_add::<I, R>(-sum, t1, *x);
-        *y = multiply_add::<I, R>(-sum, t2, *y);
-        *w = multiply_add::<I, R>(-sum, t3, *w);
-    }
+    let columns = [&mut x[rows.clone()], &mut y[rows.clone()], &mut w[rows]];
+    R::reflect_three::<I>(v, t, columns);
 }
 
 /// Brings a 2x2 block to standard form; returns its eigenvalues.

@@ -1,10 +1,11 @@
 //! Eigenvectors of matrices in Schur form, multiplied by the Schur vectors: LAPACK's `trevc`.
 
-use crate::lapack::bidiagonal::add_columns;
 use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
+use crate::lapack::matrix_vector::add_columns;
 use crate::lapack::scalar::{Real, Scalar};
 use crate::thread_pool::is_stopped;
+use std::ops::Range;
 
 /// A complex number as two parts.
 type Pair<R> = (R, R);
@@ -230,17 +231,11 @@ fn left_of_real<I: Isa, R: Real>(
     while first < n {
         let is_pair = first + 1 < n && t.at(first + 1, first) != R::ZERO;
         let diagonal = |i: usize| (t.at(i, i) - value.0, -value.1);
-        let known = |x: &Parts<'_, R>, j: usize| {
-            let column = &t.column(j)[at..first];
-            let re = R::dotc::<I>(column, &x.re[at..first]);
-            let im = match x.is_complex {
-                true => R::dotc::<I>(column, &x.im[at..first]),
-                false => R::ZERO,
-            };
-            (-re, -im)
-        };
+        let rows = at..first;
+        let own = minus_dot::<I, R>(&t.column(first)[rows.clone()], x, rows.clone());
         if is_pair {
             let second = first + 1;
+            let other = minus_dot::<I, R>(&t.column(second)[rows.clone()], x, rows);
             let real = |i, j| (t.at(i, j), R::ZERO);
             let block = [
                 diagonal(first),
@@ -248,18 +243,29 @@ fn left_of_real<I: Isa, R: Real>(
                 real(first, second),
                 diagonal(second),
             ];
-            let found = solve_two(block, [known(x, first), known(x, second)], smallest);
+            let found = solve_two(block, [own, other], smallest);
             x.set(first, found[0]);
             x.set(second, found[1]);
             x.keep_small(second);
         } else {
-            let found = divided(known(x, first), pivot(diagonal(first), smallest));
+            let found = divided(own, pivot(diagonal(first), smallest));
             x.set(first, found);
         }
         x.keep_small(first);
         first += 1 + usize::from(is_pair);
     }
     x.im.iter_mut().for_each(|x| *x = -*x);
+}
+
+/// Minus the sum of the products of a column and rows of a vector.
+#[inline(always)]
+fn minus_dot<I: Isa, R: Real>(column: &[R], x: &Parts<'_, R>, rows: Range<usize>) -> Pair<R> {
+    let re = R::dotc::<I>(column, &x.re[rows.clone()]);
+    let im = match x.is_complex {
+        true => R::dotc::<I>(column, &x.im[rows]),
+        false => R::ZERO,
+    };
+    (-re, -im)
 }
 
 /// The eigenvectors of a complex triangular matrix, multiplied by `q`.
