@@ -46,15 +46,56 @@
 #[path = "../routines/prepared.rs"]
 mod prepared;
 
+use flate2::read::DeflateDecoder;
+use std::io::{self, Read as _};
+use std::sync::OnceLock;
+
 pub use prepared::PREPARED_BYTES;
 
-/// The object for x86-64; empty if this was built without Rust's core library for
-/// `x86_64-unknown-linux-gnu`.
-pub const X86_64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-x86_64.o"));
+/// The routines' object for one architecture, compressed until it is used.
+#[derive(Debug)]
+pub struct Routines {
+    deflated: &'static [u8],
+    object: OnceLock<Vec<u8>>,
+}
 
-/// The object for AArch64; empty if this was built without the core library for
-/// `aarch64-unknown-linux-gnu`.
-pub const AARCH64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-aarch64.o"));
+/// The object for x86-64.
+pub static X86_64: Routines = Routines::new(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/routines-x86_64.deflate"
+)));
+
+/// The object for AArch64.
+pub static AARCH64: Routines = Routines::new(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/routines-aarch64.deflate"
+)));
+
+impl Routines {
+    const fn new(deflated: &'static [u8]) -> Self {
+        Self {
+            deflated,
+            object: OnceLock::new(),
+        }
+    }
+
+    /// The ELF object; empty if this was built without Rust's core library for the architecture.
+    /// The first call takes about 15 ms.
+    ///
+    /// # Errors
+    /// The program's own data is damaged.
+    pub fn object(&self) -> io::Result<&[u8]> {
+        if let Some(object) = self.object.get() {
+            return Ok(object);
+        }
+        let mut object = Vec::new();
+        if !self.deflated.is_empty() {
+            DeflateDecoder::new(self.deflated).read_to_end(&mut object)?;
+        }
+        // Another thread may have been first, with the same bytes.
+        Ok(self.object.get_or_init(|| object))
+    }
+}
 
 /// The prefix of the names of matrix products' tiles. A program contains only the tiles that its
 /// products call; functions refer to [`ABSENT`] in place of the others.

@@ -62,9 +62,12 @@ pub(super) struct Linker {
 /// Tegula was built without it.
 pub(super) fn routines_for(architecture: Architecture) -> Result<&'static [u8], Error> {
     let routines = match architecture {
-        Architecture::X86_64 => tegula_rt::X86_64,
-        Architecture::Aarch64 => tegula_rt::AARCH64,
+        Architecture::X86_64 => &tegula_rt::X86_64,
+        Architecture::Aarch64 => &tegula_rt::AARCH64,
     };
+    let routines = routines
+        .object()
+        .map_err(|error| Error::Bug(format!("the routines' object: {error}")))?;
     if routines.is_empty() {
         let triple = architecture.linux_triple();
         return Err(Error::Cpu(format!(
