@@ -145,7 +145,7 @@ impl Buffer {
         let Some(viewers) = state.viewers.checked_sub(1) else {
             return Err(Error::new(
                 Code::FailedPrecondition,
-                "nobody looks at the buffer",
+                "the buffer has no external reference to release",
             ));
         };
         state.viewers = viewers;

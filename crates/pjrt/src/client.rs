@@ -88,7 +88,7 @@ impl Options {
                 // Parts of a job, which are not told apart.
                 ("partition_index", Value::Integer(_)) => {}
                 _ => {
-                    let message = format!("there is no option {name} with values of this type");
+                    let message = format!("unknown option {name}, or a value of the wrong type");
                     return Err(Error::invalid(message));
                 }
             }
@@ -176,7 +176,11 @@ impl Client {
         let device = place.and_then(|place| self.devices.get(place));
         let count = self.devices.len();
         let device = device.map(Box::as_ref);
-        device.ok_or_else(|| Error::invalid(format!("there is no device {id} among {count}")))
+        device.ok_or_else(|| {
+            Error::invalid(format!(
+                "device {id} does not exist: expected a number below {count}"
+            ))
+        })
     }
 }
 
@@ -272,7 +276,7 @@ entries! {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if count > client.devices.len() || count > args.default_assignment_size {
             return Err(Error::invalid(format!(
-                "{} replicas of {} partitions: there are {} devices, and room for {} numbers",
+                "{} replicas of {} partitions exceed the {} devices or the room for {} numbers",
                 args.num_replicas,
                 args.num_partitions,
                 client.devices.len(),

@@ -81,7 +81,7 @@ impl Device {
         match self.is_own {
             true => Ok(()),
             false => Err(Error::invalid(format!(
-                "{} belongs to process {}, not to this one: only programs reach it",
+                "{} belongs to process {}, not to this one: only programs can use it",
                 self.text, self.process
             ))),
         }

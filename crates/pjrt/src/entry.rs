@@ -54,7 +54,7 @@ pub(crate) unsafe fn run<A: CStruct>(
     let given = unsafe { args.cast::<usize>().read() };
     if given < least {
         let message = format!(
-            "{}: the caller knows {given} bytes of it, expected {least} or more",
+            "{}: the caller's version has {given} bytes: expected at least {least}",
             A::NAME
         );
         return Error::invalid(message).into_c();

@@ -136,7 +136,7 @@ impl Loaded {
             devices.clear();
         } else if devices.len() != count {
             let assigned = devices.len();
-            let message = format!("a program for {count} devices, of which {assigned} are there");
+            let message = format!("the program needs {count} devices, but {assigned} are assigned");
             return Err(Error::invalid(message));
         }
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
@@ -188,7 +188,7 @@ impl Loaded {
         match &self.program.engine {
             Engine::One(_) if !named.is_null() => Ok(std::slice::from_ref(named)),
             _ if self.devices.is_empty() && self.others.is_none() => {
-                let message = "the executable runs on a device that is to be named";
+                let message = "the executable runs on any device: name one for this run";
                 Err(Error::invalid(message))
             }
             _ => Ok(&self.devices),
@@ -472,7 +472,7 @@ entries! {
         if program.code.is_null() {
             program.code_size = code.len();
         } else if program.code_size < code.len() {
-            return Err(Error::invalid("there is no room for the program"));
+            return Err(Error::invalid("the caller's buffer is too small for the program"));
         } else {
             // SAFETY: there is room for it.
             unsafe {

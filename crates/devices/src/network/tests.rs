@@ -262,7 +262,8 @@ fn a_process_that_ends_is_named() {
         0 => text(run_all(&network, meet)),
         _ => String::new(),
     });
-    let wanted = "device 1: `meet` waits for process 1, which is lost: it has ended";
+    let wanted =
+        "device 1: `meet` waits for process 1, whose connection is lost: the process has ended";
     assert_eq!(given, [wanted, ""]);
 }
 
@@ -313,7 +314,10 @@ fn what_is_late_is_named() {
         waited.1.notify_all();
         error
     });
-    assert_eq!(given[0], "device 1: `meet` waited 0.1 s for device 0");
+    assert_eq!(
+        given[0],
+        "device 1: `meet` waited 0.1 s for device 0, which did not take part"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Liter
         (Lapack::Lu, [a]) => getrf(a),
         (Lapack::Qr, [a]) => qr::decomposition(a),
         (Lapack::Reflections, [a, tau]) => qr::reflections(a, tau),
-        _ => Err(invalid("another number of operands than the routine has")),
+        _ => Err(invalid("the number of operands is not that of the routine")),
     }
 }
 

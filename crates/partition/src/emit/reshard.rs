@@ -236,7 +236,7 @@ impl Emitter<'_> {
         match now.sharding == *to {
             true => Ok(now),
             false => {
-                Err(self.bug("the devices of a sharding do not hold the whole array together"))
+                Err(self.bug("the devices of the sharding do not hold all parts of the array"))
             }
         }
     }
@@ -282,7 +282,7 @@ impl Emitter<'_> {
     ) -> Result<Vec<Vec<i64>>, Error> {
         let cut = now
             .cut(dim)
-            .ok_or_else(|| self.bug("a dimension that is whole has no parts"))?;
+            .ok_or_else(|| self.bug("expected a partitioned dimension"))?;
         let coarse = to.map_or(1, Cut::parts);
         let factor = cut.parts() / coarse.max(1);
         let kept = |device: usize| {
@@ -296,7 +296,7 @@ impl Emitter<'_> {
         };
         let varied = |device: usize| cut.place(device) % factor;
         let found = groups(now.devices(), kept, varied, factor);
-        found.ok_or_else(|| self.bug("devices do not have all parts of an array"))
+        found.ok_or_else(|| self.bug("the devices do not hold all parts of the array"))
     }
 
     fn gather(
@@ -328,7 +328,7 @@ impl Emitter<'_> {
         if let Some(own) = shape.dims.get_mut(dim) {
             let part = own.as_static().ok_or_else(|| {
                 let what =
-                    format!("dimension {dim}, of open size, is cut over devices: give its size");
+                    format!("dimension {dim} has a symbolic size but is partitioned over devices: give its size");
                 Error::build(&self.site, tegula_ir::Error::input(what))
             })?;
             *own = Dim::Static(part * members);

@@ -226,7 +226,8 @@ impl Emitter<'_> {
             |device| cut.place(device),
             cut.parts(),
         );
-        let lines = lines.ok_or_else(|| self.bug("devices do not have all parts of an array"))?;
+        let lines =
+            lines.ok_or_else(|| self.bug("the devices do not hold all parts of the array"))?;
         let mut parts = Vec::new();
         for piece in &pieces.pieces {
             let part = self.slice(frame, array, dim, piece.start, piece.limit)?;

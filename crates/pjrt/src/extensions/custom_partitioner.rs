@@ -72,7 +72,8 @@ impl CallPartitioner for Registered {
     }
 
     fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
-        let callbacks = callbacks(call.target).ok_or("nobody has registered functions for it")?;
+        let callbacks =
+            callbacks(call.target).ok_or("no partitioning functions are registered for it")?;
         ask(callbacks, call).map_err(|error| error.message)
     }
 

@@ -132,7 +132,7 @@ impl Value {
                 Ok(Self::Dictionary(Box::new(inner.to_c()), inner))
             }
             other => Err(format!(
-                "functions do not take attributes such as `{}`",
+                "attributes such as `{}` are not supported",
                 tegula_stablehlo::attribute_text(other)
             )),
         }
@@ -191,7 +191,7 @@ fn data_type(ty: &Type) -> Result<(XLA_FFI_DataType, usize), String> {
         "bf16" => (XLA_FFI_DataType_BF16, 2),
         "f32" => (XLA_FFI_DataType_F32, 4),
         "f64" => (XLA_FFI_DataType_F64, 8),
-        other => return Err(format!("functions take no attributes of type {other}")),
+        other => return Err(format!("attributes of type {other} are not supported")),
     })
 }
 
