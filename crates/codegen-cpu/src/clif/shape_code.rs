@@ -272,7 +272,10 @@ fn emit<E: From<Error>>(
     builder.switch_to_block(entry);
     builder.seal_block(entry);
     let [dims, elements, out] = builder.block_params(entry)[..] else {
-        return Err(Error::Bug("a size function's signature is wrong".to_owned()).into());
+        return Err(Error::Bug(
+            "a size function has an unexpected number of parameters".to_owned(),
+        )
+        .into());
     };
     let mut provider = Emitting(MachineSizes {
         builder,

@@ -61,7 +61,9 @@ impl Call {
             (LibraryOp::Dot(dims), &[lhs, rhs, ref added @ ..], &[out]) => {
                 Dot::new(isa, [lhs, rhs], out, dims, !added.is_empty(), fixed)
                     .map(|dot| Self::Dot(Box::new(dot)))
-                    .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))
+                    .ok_or_else(|| {
+                        Error::Unsupported("a dot product of these shapes and types".to_owned())
+                    })
             }
             (LibraryOp::Dot(_), ..) => Err(Error::Bug(
                 "expected a dot product with two or three operands and one result".to_owned(),
@@ -77,7 +79,10 @@ impl Call {
                 Sort::new(operands, *dimension, key)
                     .map(Self::Sort)
                     .ok_or_else(|| {
-                        Error::Unsupported(format!("a sort of {} arrays together", operands.len()))
+                        Error::Unsupported(format!(
+                            "a sort of {} arrays with these shapes",
+                            operands.len()
+                        ))
                     })
             }
             (LibraryOp::Operation(op), &[input, kernel], &[out])
@@ -85,7 +90,9 @@ impl Call {
             {
                 Convolution::new(isa, op, [input, kernel, out], fixed == Some(1))
                     .map(|convolution| Self::Convolution(Box::new(convolution)))
-                    .ok_or_else(|| Error::Unsupported("a convolution of this type".to_owned()))
+                    .ok_or_else(|| {
+                        Error::Unsupported("a convolution of these shapes and types".to_owned())
+                    })
             }
             (LibraryOp::Operation(op), ..)
                 if let Op::CustomCall(call) = &**op

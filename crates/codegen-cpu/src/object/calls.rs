@@ -387,7 +387,11 @@ impl Library {
         let constant = own.and_then(|own| self.constants.get_mut(own));
         match (constant, Literal::from_bytes(&shape, hash)) {
             (Some(constant), Ok(literal)) => *constant = literal,
-            _ => return Err(Error::Bug("a file of constants without a hash".to_owned())),
+            _ => {
+                return Err(Error::Bug(
+                    "the file of constants has no constant for its hash".to_owned(),
+                ));
+            }
         }
         Ok(())
     }

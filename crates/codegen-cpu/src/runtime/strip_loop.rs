@@ -200,7 +200,7 @@ impl Ready<'_> {
                 let (kept, scratch) = (self.last.cast_const(), memory.wrapping_add(private));
                 // SAFETY: the caller promises what [`Strips::run`] requires.
                 let ran = unsafe { call.run(&operands, results, (None, kept), scratch, serial) };
-                debug_assert!(ran.is_ok(), "products do not fail");
+                debug_assert!(ran.is_ok(), "a prepared matrix product cannot fail");
             }
             (What::Kernel { .. }, None) => {}
         }

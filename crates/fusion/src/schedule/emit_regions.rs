@@ -206,7 +206,7 @@ impl Builder<'_> {
                     return Err(Error::bug(
                         self.context.module,
                         node.origin,
-                        "a scan was expected",
+                        "expected a scan",
                     ));
                 };
                 units.push((id, scan::scan(self.context, id, scan)?));

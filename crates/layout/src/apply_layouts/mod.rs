@@ -220,7 +220,7 @@ impl Pass<'_> {
         }
         let source = &self.old.values[old];
         let Def::Constant(literal) = &source.def else {
-            return Err(Error::internal("a value is read before it is made"));
+            return Err(Error::internal("a value is read before it is defined"));
         };
         let order = self.order(old);
         let value = self.constant(literal, &source.shape, &order)?;
@@ -331,7 +331,7 @@ impl Pass<'_> {
         self.new.nodes[node].results.push(made);
         let open = self.open.get_mut(depth);
         let open =
-            open.ok_or_else(|| Error::internal("a value is made outside of every region"))?;
+            open.ok_or_else(|| Error::internal("a value is defined outside of every region"))?;
         open.nodes.push(node);
         Ok(made)
     }

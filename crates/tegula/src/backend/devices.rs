@@ -555,8 +555,9 @@ impl SpmdExecutable {
             match &self.arrays {
                 Arrays::Parts(_, results) => {
                     let result = results.get(number);
-                    let (sharding, shape) = result
-                        .ok_or_else(|| Error::new(ErrorKind::Bug, "a result is not known"))?;
+                    let (sharding, shape) = result.ok_or_else(|| {
+                        Error::new(ErrorKind::Bug, "the number of a result is out of range")
+                    })?;
                     put_together(&parts, sharding, shape)
                 }
                 Arrays::Entries => stacked(&parts),
@@ -587,7 +588,7 @@ fn put_together(
 fn stacked(parts: &[Literal]) -> Result<Literal, Error> {
     let first = parts
         .first()
-        .ok_or_else(|| Error::new(ErrorKind::Bug, "a run on no device"))?;
+        .ok_or_else(|| Error::new(ErrorKind::Bug, "a run needs at least one device"))?;
     let own = first.shape();
     let dims = own.dims.iter().map(Dim::representative);
     let dims: Vec<i64> = [parts.len() as i64].into_iter().chain(dims).collect();

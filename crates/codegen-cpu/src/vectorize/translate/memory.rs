@@ -371,7 +371,9 @@ impl Translator<'_> {
         let lanes = self.lanes_of(value)?;
         self.loaded.clear();
         if self.stored.is_some() && !self.writes_apart(param, index) {
-            return Err(Reason::new("a loop whose turns may write the same element"));
+            return Err(Reason::new(
+                "a loop whose iterations may write the same element",
+            ));
         }
         if element_type == ElementType::C64 {
             return self.store_pair(param, index, [lanes[0], lanes[1]]);

@@ -459,7 +459,9 @@ impl<'k> Translator<'k> {
             upper,
         }) = self.kernel.var(var)
         else {
-            return Err(Reason::new("a variable that is not a run-time one"));
+            return Err(Reason::new(
+                "a statement binds a variable that is not a run-time variable",
+            ));
         };
         if i32::try_from(lower).is_err() || i32::try_from(upper).is_err() {
             return Err(Reason::new("a run-time index of more than 32 bits"));
@@ -483,11 +485,15 @@ impl<'k> Translator<'k> {
         body: &Block,
     ) -> Result<(), Reason> {
         let Some(IndexVar::Loop(extent)) = self.kernel.var(var) else {
-            return Err(Reason::new("a variable that is not a loop's"));
+            return Err(Reason::new(
+                "a loop runs over a variable that is not a loop variable",
+            ));
         };
         let extent = self.merge(extent);
         if !self.is_uniform(&extent) {
-            return Err(Reason::new("a loop that runs differently often"));
+            return Err(Reason::new(
+                "the trip count of a loop differs between lanes",
+            ));
         }
         let trips = self.source(Source::Integer(extent), Input::Integer);
         let flatten = |t: &mut Self, ids: &[ScalarId]| -> Result<Vec<V>, Reason> {

@@ -24,7 +24,7 @@ impl Lanes {
         match self {
             Self::Float(values) => Ok(values),
             Self::Int(_) => {
-                Err("a vector of integers where floating-point ones are due".to_owned())
+                Err("expected a floating-point vector, found an integer vector".to_owned())
             }
         }
     }
@@ -32,7 +32,9 @@ impl Lanes {
     pub(crate) fn ints(&self) -> Result<&[i32], String> {
         match self {
             Self::Int(values) => Ok(values),
-            Self::Float(_) => Err("a floating-point vector where integers are due".to_owned()),
+            Self::Float(_) => {
+                Err("expected an integer vector, found a floating-point vector".to_owned())
+            }
         }
     }
 
