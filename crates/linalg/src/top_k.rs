@@ -131,7 +131,7 @@ impl TopK {
             values,
             places,
         };
-        // SAFETY: the caller promises scratch memory.
+        // SAFETY: the caller promises scratch memory of the required size.
         unsafe {
             match self.element_type.storage_bytes() {
                 4 => self.select::<u32>(arrays, scratch),

@@ -190,7 +190,8 @@ fn gone() -> Error {
 /// # Safety
 /// As [`Object::of`].
 unsafe fn buffer<'a>(handle: *const PJRT_Buffer) -> Result<&'a Buffer, Error> {
-    // SAFETY: the caller promises what [`Object::of`] asks for.
+    // SAFETY: the caller promises that the handle is null, or points to an object of this type that
+    // lives for `'a`.
     unsafe { Buffer::of(handle) }
 }
 

@@ -74,7 +74,7 @@ pub(crate) unsafe fn run<A: CStruct>(
             own.assume_init_mut()
         };
         let result = work(own);
-        // SAFETY: as many bytes are present as were read before.
+        // SAFETY: `args` has at least `given` bytes, which were read above.
         unsafe {
             args.cast::<u8>()
                 .copy_from_nonoverlapping((&raw const *own).cast(), given);

@@ -255,21 +255,21 @@ unsafe fn free(bytes: *mut Vec<u8>) {
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_executable(bytes: *mut PJRT_SerializedExecutable) {
-    // SAFETY: the caller promises what [`free`] asks for.
+    // SAFETY: the caller promises that the pointer is an owner from [`owned`], or null.
     unsafe { free(bytes.cast()) };
 }
 
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_options(bytes: *mut PJRT_SerializedCompileOptions) {
-    // SAFETY: the caller promises what [`free`] asks for.
+    // SAFETY: the caller promises that the pointer is an owner from [`owned`], or null.
     unsafe { free(bytes.cast()) };
 }
 
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized) {
-    // SAFETY: the caller promises what [`free`] asks for.
+    // SAFETY: the caller promises that the pointer is an owner from [`owned`], or null.
     unsafe { free(bytes.cast()) };
 }
 

@@ -185,12 +185,12 @@ impl HostLayout {
     /// The layout is valid, or null.
     unsafe fn read(asked: *const PJRT_Buffer_MemoryLayout, buffer: &Buffer) -> Result<Self, Error> {
         let width = buffer.element_type.storage_bytes();
-        // SAFETY: the caller promises null, or a layout.
+        // SAFETY: the caller promises null, or a pointer to a valid layout.
         let Some(layout) = (unsafe { asked.as_ref() }) else {
             return Ok(Self::Dense(buffer.layout.clone()));
         };
         if layout.r#type != PJRT_Buffer_MemoryLayout_Type_Strides {
-            // SAFETY: the caller promises a layout.
+            // SAFETY: the caller promises a pointer to a valid layout.
             let dense = unsafe { Dense::read(asked, &buffer.dims, width) }?;
             return Ok(Self::Dense(dense));
         }

@@ -145,7 +145,8 @@ impl Transfers {
 unsafe fn transfers<'a>(
     handle: *const PJRT_AsyncHostToDeviceTransferManager,
 ) -> Result<&'a Transfers, Error> {
-    // SAFETY: the caller promises what [`Object::of`] asks for.
+    // SAFETY: the caller promises that the handle is null, or points to an object of this type that
+    // lives for `'a`.
     unsafe { Transfers::of(handle) }
 }
 

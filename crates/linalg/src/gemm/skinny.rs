@@ -160,8 +160,9 @@ impl Worker<'_> {
             add: self.product.adds,
             order: order(bytes, columns.len(), depth.rhs),
         };
-        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are adjacent in the
-        // matrix and in the result.
+        // SAFETY: the caller promises pointers to arrays that contain every element the axes reach,
+        // and that no other worker has these rows and columns; columns are adjacent in the matrix
+        // and in the result.
         unsafe { function(&product) };
     }
 
@@ -191,8 +192,9 @@ impl Worker<'_> {
             for (i, row) in rows.clone().enumerate() {
                 let lanes = self.lanes(Side::Left, &(row..row + 1));
                 let target = self.left().wrapping_add(i * depth * unit_bytes);
-                // SAFETY: the caller promises what [`Self::matrix`] asks for; there is room for all
-                // rows.
+                // SAFETY: the caller promises pointers to arrays that contain every element the
+                // axes reach, and that no other worker has these rows and columns; there is room
+                // for all rows.
                 self.inexact |= unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
                 left[i] = target;
             }

@@ -248,7 +248,8 @@ unsafe fn singles<S: Copy + Convert<U>, U: Copy + Default>(run: &Run<'_>) -> boo
     let (source, target) = (run.source.cast::<S>(), run.target.cast::<U>());
     let offsets = run.lanes.offsets();
     for element in 0..run.length {
-        // SAFETY: the caller promises what [`PackFn`] asks for.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written.
         unsafe {
             let source = source.offset(element as isize * run.stride);
             let group = target.add(element * run.width);
@@ -272,7 +273,8 @@ unsafe fn pairs<S: Copy + Convert<u16>, const CHECK: bool>(run: &Run<'_>) -> boo
     let offsets = run.lanes.offsets();
     let mut subnormal = false;
     for unit in 0..run.length.div_ceil(2) {
-        // SAFETY: the caller promises what [`PackFn`] asks for.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written.
         unsafe {
             let source = source.offset(2 * unit as isize * run.stride);
             let group = target.add(unit * run.width);
@@ -303,7 +305,8 @@ unsafe fn quads(run: &Run<'_>) -> bool {
     let offsets = run.lanes.offsets();
     for unit in 0..run.length.div_ceil(4) {
         let count = (run.length - 4 * unit).min(4);
-        // SAFETY: the caller promises what [`PackFn`] asks for.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written.
         unsafe {
             let source = run.source.offset(4 * unit as isize * run.stride);
             let group = target.add(unit * run.width);

@@ -380,8 +380,8 @@ impl Convolution {
                 feature: rest % features,
                 spatial: &position,
             };
-            // SAFETY: the caller promises what [`Self::run`] requires; the position is one of the
-            // output.
+            // SAFETY: the caller promises dense arrays of the convolution's shapes, with `out`
+            // overlapping neither operand; the position is one of the output.
             unsafe {
                 if !only_nan || plain.is_nan(g, out, &at) {
                     plain.element(g, operands, out, &at);

@@ -137,7 +137,8 @@ parts! {
 /// As [`PackFn`], on a CPU with AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn pack_parts<L: Parts>(run: &Run<'_>) -> bool {
-    // SAFETY: the caller promises what [`PackFn`] asks for, and a CPU with AVX-512 F, BW and VL.
+    // SAFETY: the caller promises that every element of every lane can be read and every group
+    // written, and a CPU with AVX-512 F, BW and VL.
     unsafe {
         match run.lanes.neighbours() {
             Some(offset) if run.width == 2 * CHUNK => pack_neighbours::<L>(run, offset),
@@ -201,8 +202,8 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
 unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
     let mut subnormal = 0;
     for start in (0..run.width).step_by(CHUNK) {
-        // SAFETY: the caller promises what [`PackFn`] asks for, and a CPU with AVX-512 F, BW and
-        // VL.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written, and a CPU with AVX-512 F, BW and VL.
         subnormal |= unsafe {
             match run.lanes.segments(start / CHUNK) {
                 Some((segments, 1)) => pack_across::<L>(run, start, segments),
