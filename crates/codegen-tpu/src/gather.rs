@@ -28,7 +28,7 @@ const MOST_ROWS_OF_A_TILE: i64 = 64;
 
 /// A gather of rows.
 struct Rows {
-    /// The gather, and what it takes.
+    /// The gather, and its array of indices.
     gather: InstructionId,
     indices: InstructionId,
     /// The parameter that it gathers from, and the dimension.

@@ -455,8 +455,8 @@ impl Evaluator<'_> {
         results(moved.collect::<Result<Vec<_>, _>>()?, shape)
     }
 
-    /// A routine's last operand, perturbed by the backward error: that of the sums by which the
-    /// factors or solutions reproduce it.
+    /// A routine's last operand, perturbed by the backward error, which is the rounding error of
+    /// the sums that recompute the operand from the factors or solutions.
     fn moved_operand(
         &mut self,
         routine: Lapack,

@@ -196,12 +196,12 @@ pub struct SizeCode {
     _placed: PlacedCode,
 }
 
-/// Numbers of a computation that runs in machine code.
+/// The results of a size computation, as emitted code.
 type Results = Vec<Emitted<Checked>>;
 
 impl SizeCode {
-    /// Compiles a computation: `compute` is called once and emits it. `known` is what is known of
-    /// the operands at compile time; the rest is read when the code runs.
+    /// Compiles a computation: `compute` is called once and emits it. `known` contains the values
+    /// of the operands that are known at compile time; the others are read when the code runs.
     ///
     /// # Errors
     /// Errors of `compute`, and [`Error`] if code for this machine cannot be compiled.

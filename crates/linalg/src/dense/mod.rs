@@ -152,7 +152,7 @@ trait Routine {
 /// Runs a routine with the widest vectors that may be used.
 ///
 /// # Safety
-/// What the routine asks for; the CPU has what may be used.
+/// The routine's own requirements; the CPU has the features in `isa`.
 #[inline(always)]
 unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
     #[cfg(target_arch = "x86_64")]

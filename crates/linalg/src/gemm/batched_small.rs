@@ -15,7 +15,7 @@ use tegula_ir::ElementType;
 
 /// The maximum number of rows, of columns and of depth elements.
 const FEW: usize = 8;
-/// The number of adjacent columns from which on their vectors are mostly filled.
+/// With at least this many adjacent columns, most lanes of their vectors are used.
 const LANES: usize = 8;
 /// The minimum number of products for which this pays.
 const MANY: usize = 4;

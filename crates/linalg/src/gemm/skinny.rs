@@ -20,9 +20,9 @@ const ALONG_ROWS_NARROW: usize = 2;
 /// The minimum depth for it: one vector.
 const ALONG_DEPTH: usize = 16;
 
-/// The size in bytes from which on a right operand does not stay in a cache between runs.
+/// A right operand of at least this many bytes does not stay in a cache between runs.
 const FAR_BYTES: usize = 16 << 20;
-/// The size in bytes from which on a right operand does not fit the second-level cache.
+/// A right operand of at least this many bytes does not fit the second-level cache.
 const MIDDLE_BYTES: usize = 1 << 20;
 /// Columns of a panel. A matrix with fewer columns is read sequentially by panels, too.
 const PANEL: usize = 256;

@@ -10,8 +10,8 @@ use super::{Arrays, Product};
 use crate::list::List;
 use tegula_ir::ElementType;
 
-/// The relative error of an element from which on a loss counts: a hundredth of the rounding error
-/// of an f32 sum.
+/// The smallest relative error of an element that matters: a hundredth of the rounding error of an
+/// f32 sum.
 const PART: f64 = 1.0 / (1u64 << 31) as f64;
 
 /// Sizes and strides of an array, largest strides first.

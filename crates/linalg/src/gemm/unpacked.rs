@@ -52,10 +52,10 @@ const ALIASED: usize = 4096;
 const HALVES_ROWS: usize = 4 * MAX_ROWS;
 const PAIRS_ROWS: usize = MAX_ROWS;
 /// The maximum number of rows of a tile whose rows map to the same set of the first-level cache,
-/// which has 8 to 12 ways; and the number of rows from which on lower tiles pay.
+/// which has 8 to 12 ways; and the minimum number of rows for which lower tiles are faster.
 const ALIASED_ROWS: usize = 10;
 const MANY_ROWS: usize = 128;
-/// The number of columns from which on packing the left operand costs little compared with
+/// With at least this many columns, packing the left operand costs little compared with
 /// multiplying.
 const MANY_COLUMNS: usize = 256;
 

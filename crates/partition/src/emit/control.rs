@@ -276,8 +276,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// A boundary of a manual computation: the same parts get another meaning. Outside, the whole
-    /// array is cut along the manual axes and, in addition, as each part is cut inside.
+    /// A boundary of a manual computation. The parts stay the same, but they are parts of different
+    /// arrays: outside, the whole array is cut along the manual axes and also as each part is cut
+    /// inside.
     fn boundary(
         &mut self,
         frame: &mut Frame,

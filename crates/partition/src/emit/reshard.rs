@@ -111,8 +111,8 @@ fn next_move(
     Some((Move::Gather { dim }, now.with(dim, coarser.cloned())))
 }
 
-/// A move of a part of a cut, from a dimension that has too many parts to one that has too few.
-/// Then both have as many parts as they should, which may lie on other devices still.
+/// Moves a factor of a cut from a dimension with too many parts to one with too few. Afterwards
+/// both have the right number of parts, but the parts may still be on the wrong devices.
 fn part_of_cut_moves(
     now: &Sharding,
     wanted: &Sharding,

@@ -426,7 +426,8 @@ impl<'p> Machine<'p> {
         );
     }
 
-    /// Updates what is known of the destination's elements after the copy.
+    /// Updates, after the copy, which elements of the destination are initialised and which are
+    /// padding.
     fn mark(
         &mut self,
         copy: &Copy,

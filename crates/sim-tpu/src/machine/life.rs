@@ -287,8 +287,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The shape of the largest buffer with its longest dimension cut so that it takes so many
-    /// bytes fewer; the dimension stays a multiple of 8 where it is that long.
+    /// The shape of the largest buffer with its longest dimension shortened so that the buffer
+    /// takes this many bytes less. A dimension of at least 8 stays a multiple of 8.
     fn largest_that_fits(&self, space: Space, excess: i64) -> Option<String> {
         let held = self.ledgers[space as usize].holders();
         let largest = held.first().filter(|_| excess > 0)?.buffer;

@@ -92,7 +92,7 @@ pub(crate) struct SimulateArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Which collectives run beside computation.
+/// Which collectives overlap with computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Beside {
     /// `written` if the program has asynchronous collectives (start and done), else `scheduled`.

@@ -210,7 +210,7 @@ impl Text<'_> {
                 for &place in &control.places {
                     results.push(self.now(&now, place)?);
                 }
-                // A loop passes on what it only reads.
+                // A loop returns unchanged the arrays that it only reads.
                 for &id in captured.iter().filter(|_| control.is_loop) {
                     results.push(self.now(&now, id)?);
                 }
