@@ -174,7 +174,7 @@ impl<'f> Table<'f> {
         let offset = bytes.offset();
         if self.depth == MAX_DEPTH {
             return Err(bytes.error(format!(
-                "attributes and types are nested more than {MAX_DEPTH} deep, or in themselves"
+                "attributes and types are nested deeper than {MAX_DEPTH} levels, or recursively"
             )));
         }
         let outer = std::mem::replace(&mut self.parts, 1);
