@@ -509,7 +509,7 @@ macro_rules! strided_tile {
                             named_tile!($module, $features, $lanes, $masked, $t, 2, TURNED, arguments)
                         }
                     )*
-                    other => debug_assert!(false, "there is no tile of {other:?}"),
+                    other => debug_assert!(false, "no tile of {other:?} exists"),
                 }
             }
         }

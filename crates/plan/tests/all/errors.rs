@@ -61,12 +61,12 @@ fn declarations() {
     );
     fails(
         &with("x2 = f32[-1] in b0", ""),
-        "6:10: a size is not negative",
+        "6:10: expected a non-negative size",
     );
     fails(&with("x2 = f32[(p0)] in b0", ""), "6:11: unknown name `p0`");
     fails(
         &with("x2 = f32[2,2]{1,1} in b0", ""),
-        "6:6: minor_to_major lists each of the 2 dimensions once",
+        "6:6: expected minor_to_major to list each of the 2 dimensions once",
     );
     fails(
         "plan \"t\" arena 0 {\nconstant 1 = f32[] of 1",

@@ -171,7 +171,7 @@ unsafe fn dispatch<V: Vector>(vectors: usize, arguments: &Strided<'_>) {
                     ($f, $v, LATER) if whole => tile::<V, $f, $v, LATER, true>(arguments),
                     ($f, $v, LATER) => tile::<V, $f, $v, LATER, false>(arguments),
                 )*
-                other => debug_assert!(false, "there is no tile of {other:?}"),
+                other => debug_assert!(false, "no tile of {other:?} exists"),
             }
         };
     }
