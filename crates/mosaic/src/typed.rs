@@ -168,7 +168,7 @@ impl Reader<'_> {
                 return Err(unsupported(
                     operation,
                     format!(
-                        "a kernel for core type `{core}`: kernels of the TensorCore (`tc`) are read"
+                        "core type `{core}` is not supported: expected a kernel for the TensorCore (`tc`)"
                     ),
                 ));
             }

@@ -343,7 +343,7 @@ fn versions_must_be_equal() {
         .put("test/1", &format!("1 127.0.0.1:1 {} 2", "00".repeat(32)))
         .expect("it is stored");
     let error = Network::connect(&place(0, &[1, 1]), &directory).err();
-    let wanted = "process 1 runs 2, this one 1: all must run the same version";
+    let wanted = "process 1 runs 2, but this process runs 1: all must run the same version";
     assert_eq!(error.expect("an error").to_string(), wanted);
     directory.put("test/1", "nonsense").expect("it is stored");
     let error = Network::connect(&place(0, &[1, 1]), &directory).err();

@@ -479,7 +479,7 @@ fn calls() {
         "x = s32[] reduce(i, i), dimensions={}, to_apply=add",
         1,
         1,
-        "`x`: parameter 0 of `add` must be s32[], it is f32[]",
+        "`x`: parameter 0 of `add` must be s32[], found f32[]",
     );
     check(
         "x = sort(b), dimensions={0}, to_apply=add",

@@ -103,7 +103,7 @@ impl<'m> Checker<'m> {
             return Ok(());
         };
         let function = self.module.function(name);
-        let function = function.ok_or_else(|| format!("there is no function `{name}`"))?;
+        let function = function.ok_or_else(|| format!("function `{name}` does not exist"))?;
         let takes = kernel.grid.len() + kernel.scalar_prefetch;
         let given = &kernel.function.body.arguments[..takes];
         let matches = function.body.arguments.len() == takes

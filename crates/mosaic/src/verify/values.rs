@@ -213,7 +213,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
 fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
     let rank = result.dims().len();
     let Some(dim) = usize::try_from(dim).ok().filter(|d| *d < rank) else {
-        return Err("there is no such dimension".to_owned());
+        return Err("the dimension is out of range".to_owned());
     };
     let mut sum = 0i64;
     for ty in operands {

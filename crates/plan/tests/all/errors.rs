@@ -54,7 +54,7 @@ fn around_the_plan() {
 #[test]
 fn declarations() {
     fails(&with("x3 = f32[] in b0", ""), "6:1: expected x2, found x3");
-    fails(&with("x2 = f32[] in b7", ""), "6:15: there is no b7");
+    fails(&with("x2 = f32[] in b7", ""), "6:15: b7 is not declared");
     fails(
         &with("x2 = f33[] in b0", ""),
         "6:6: expected an element type, found `f33`",
@@ -95,8 +95,8 @@ fn an_operation_without_attributes_ends_with_its_line() {
 #[test]
 fn steps() {
     fails(&with("", "copy x0 x1"), "9:9: expected `->`, found `x1`");
-    fails(&with("", "copy x0 -> x9"), "9:12: there is no x9");
-    fails(&with("", "run k0(x0)"), "9:5: there is no k0");
+    fails(&with("", "copy x0 -> x9"), "9:12: x9 is not declared");
+    fails(&with("", "run k0(x0)"), "9:5: k0 is not declared");
     fails(
         &with("", "jump"),
         "9:1: expected a step or `}`, found `jump`",

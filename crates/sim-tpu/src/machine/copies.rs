@@ -152,7 +152,7 @@ impl<'p> Machine<'p> {
         if self.flights.len() >= MAX_FLIGHTS {
             return Err(Error::Limit {
                 line: here.line,
-                message: format!("more than {MAX_FLIGHTS} copies are under way at once"),
+                message: format!("more than {MAX_FLIGHTS} copies are in flight at the same time"),
             });
         }
         let space = |id: BufferId| self.program.buffers[id].space;
@@ -204,7 +204,7 @@ impl<'p> Machine<'p> {
                 return Err(Error::Program {
                     line: here.line,
                     message: format!(
-                        "a copy's source has {from} elements along a dimension, and its destination {to}"
+                        "a copy's source has {from} elements along a dimension, but its destination has {to}"
                     ),
                 });
             }

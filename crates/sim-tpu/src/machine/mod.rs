@@ -380,10 +380,10 @@ impl<'p> Machine<'p> {
             self.find(Code::NeverWaited, here, Some(flight.destination), || {
                 let message = match flight.sends {
                     true => format!(
-                        "the sending of `{name}` to another core is never waited for: nothing says that it was read"
+                        "the copy of `{name}` to another core is never waited for at its source: it may not have been read"
                     ),
                     false => format!(
-                        "this copy into `{name}` is never waited for: nothing says that it is done"
+                        "this copy into `{name}` is never waited for: it may not be done"
                     ),
                 };
                 (message, help)

@@ -49,7 +49,7 @@ impl<'k> Translator<'k> {
         }
         if count < inputs {
             return Err(Error::new(format!(
-                "{} inputs are given, and the kernel has {}",
+                "{} inputs are given, but the kernel has {}",
                 number + inputs,
                 number + count
             )));
@@ -193,7 +193,7 @@ impl<'k> Translator<'k> {
         if let Some(inputs) = self.arrays.inputs {
             return inputs.checked_sub(before).ok_or_else(|| {
                 Error::new(format!(
-                    "{inputs} inputs are given, and the kernel takes at least {before}"
+                    "{inputs} inputs are given, but the kernel takes at least {before}"
                 ))
             });
         }
@@ -321,7 +321,7 @@ impl<'k> Translator<'k> {
         };
         if sizes.len() != dims.len() {
             return Err(Error::new(format!(
-                "`{name}` has {} dimensions, and its window {}",
+                "`{name}` has {} dimensions, but its window has {}",
                 dims.len(),
                 sizes.len()
             )));
@@ -330,7 +330,7 @@ impl<'k> Translator<'k> {
         let reference = Reference::whole(block, &sizes).squeezed(&own);
         let reference = reference.ok_or_else(|| {
             Error::new(format!(
-                "the window of `{name}` has other sizes than the kernel's argument"
+                "the sizes of the window of `{name}` differ from those of the kernel's argument"
             ))
         })?;
         let left_out = reference.left_out();
@@ -361,7 +361,7 @@ impl<'k> Translator<'k> {
     fn transform(&mut self, kernel: &Kernel, name: &str) -> Made<(Vec<Term>, Vec<Statement>)> {
         let function = self.module.function(name);
         let function =
-            function.ok_or_else(|| Error::new(format!("there is no function `{name}`")))?;
+            function.ok_or_else(|| Error::new(format!("function `{name}` does not exist")))?;
         let arguments = &kernel.function.body.arguments;
         for (own, given) in function.body.arguments.iter().zip(arguments) {
             if let Some(term) = self.scalars.get(given).cloned() {

@@ -21,7 +21,8 @@ pub(super) fn of(
     let window = window.ok_or_else(|| Error::new("an array whose sizes are not known"))?;
     let name = window.transform.as_deref().unwrap_or_default();
     let function = module.function(name);
-    let function = function.ok_or_else(|| Error::new(format!("there is no function `{name}`")))?;
+    let function =
+        function.ok_or_else(|| Error::new(format!("function `{name}` does not exist")))?;
     let mut inputs = arrays.values.iter();
     let mut grid = Vec::new();
     for size in &kernel.grid {

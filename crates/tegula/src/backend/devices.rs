@@ -624,7 +624,7 @@ fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
     Topology::of(module, devices).map_err(|stated| {
         let (replicas, partitions) = (stated.replicas, stated.partitions);
         let message = format!(
-            "the program is for {replicas} x {partitions} devices (replica_count x num_partitions), not {devices}"
+            "the program is for {replicas} x {partitions} devices (replica_count x num_partitions), but {devices} were requested"
         );
         Error::new(ErrorKind::Input, message)
     })
