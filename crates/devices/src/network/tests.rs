@@ -347,8 +347,8 @@ fn versions_must_be_equal() {
     assert_eq!(error.expect("an error").to_string(), wanted);
     directory.put("test/1", "nonsense").expect("it is stored");
     let error = Network::connect(&place(0, &[1, 1]), &directory).err();
-    let wanted = "process 1 is not in the directory of the job's processes: its entry cannot be \
-                  read: does it run another version?";
+    let wanted = "the directory has no valid entry for process 1: it cannot be read: does it run another \
+                  version?";
     assert_eq!(error.expect("an error").to_string(), wanted);
 }
 
