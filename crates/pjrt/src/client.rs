@@ -57,7 +57,7 @@ impl Drop for Client {
     }
 }
 
-/// What a front end asks of a client.
+/// The options with which a front end creates a client.
 struct Options {
     /// The number of devices of this process.
     devices: i32,
@@ -85,7 +85,7 @@ impl Options {
                 ("node_id", Value::Integer(node)) => processes.process = node,
                 ("address", Value::Text(address)) => processes.address = Some(address),
                 ("coordinator", Value::Text(address)) => processes.coordinator = Some(address),
-                // Parts of a job, which are not told apart.
+                // Identifies a part of a job, which makes no difference here.
                 ("partition_index", Value::Integer(_)) => {}
                 _ => {
                     let message = format!("unknown option {name}, or a value of the wrong type");

@@ -553,14 +553,14 @@ pub(crate) const CASES: &[Case] = &[
         text: "ENTRY main { a = f32[9,70] parameter(0) z = f32[] constant(1)
             ROOT r = f32[9,70] reduce-window(a, z), window={size=1x70 pad=0_0x69_0},
               to_apply=sum }",
-        reasons: &["a warp per row, which hands on"],
+        reasons: &["a warp per row, with a running total"],
     },
     Case {
         name: "running sums of long rows, from the end",
         text: "ENTRY main { a = s32[2,1300] parameter(0) z = s32[] constant(1)
             ROOT r = s32[2,1300] reduce-window(a, z), window={size=1x1300 pad=0_0x0_1299},
               to_apply=sum_i }",
-        reasons: &["a block per row, which hands on"],
+        reasons: &["a block per row, with a running total"],
     },
     Case {
         name: "the largest of rows",

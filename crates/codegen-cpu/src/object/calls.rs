@@ -167,7 +167,7 @@ pub(super) struct Library {
     pub scratch: usize,
     /// The tiles that products call.
     pub tiles: Tiles,
-    /// The constants in the file beside the object, if there is one.
+    /// The constants in the separate file, if there is one.
     pub weights: Option<Weights>,
     /// The constant that a call compares with the file's header.
     hash: Option<usize>,
@@ -396,7 +396,8 @@ impl Library {
         Ok(())
     }
 
-    /// The offset of a constant in the file beside the object, if it is there.
+    /// The offset of a constant in the separate file of constants; `None` if it is not in that
+    /// file.
     pub(super) fn in_file(&mut self, plan: &Plan, number: usize) -> Option<usize> {
         let mut weights = self.weights.take()?;
         let constant = self.constant_of(plan, number);

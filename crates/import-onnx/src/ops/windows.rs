@@ -130,10 +130,10 @@ fn windows(
     })
 }
 
-/// The padding after the last element that a dimension needs if the number of positions of a
-/// window, which spans `extent` elements, is rounded up. The last window begins within the array or
-/// the padding before it. If a window is at least as long as a step and the padding behind
-/// together, it always does so: then the step without 1 gives as many positions, whatever the size.
+/// The padding after the array that is needed if the number of window positions is rounded up. A
+/// window spans `extent` elements. The last window must begin within the array or the padding
+/// before it. A window at least as long as the stride plus the padding after the array always does;
+/// then adding `stride - 1` elements of padding gives the right number of positions for every size.
 fn behind_last(size: &Term, dim: &WindowDim, extent: i64) -> Term {
     let stride = Term::constant(dim.stride);
     let before = size.add(&Term::constant(dim.padding_low));

@@ -262,11 +262,11 @@ impl Wish {
                 "slices start at data-dependent positions along dimensions {}: not inside a tile",
                 list(dims)
             ),
-            Self::Joined(dim) => format!("joined along dimension {dim}: not inside a tile"),
+            Self::Joined(dim) => format!("concatenated along dimension {dim}: not inside a tile"),
             Self::Grouped { .. } => {
-                "of a convolution of groups: in the order of its dimensions".to_owned()
+                "operand of a grouped convolution: in the order of its dimensions".to_owned()
             }
-            Self::InOrder => "read as a whole in the order of its dimensions".to_owned(),
+            Self::InOrder => "read completely in the order of its dimensions".to_owned(),
         }
     }
 }

@@ -145,7 +145,7 @@ unsafe fn tile<T: Number, V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
 /// vector registers. `run` must be `#[inline(always)]`.
 trait Routine {
     /// # Safety
-    /// The CPU has the vectors; and what the routine asks for.
+    /// The CPU has the vectors, and the routine's own requirements hold.
     unsafe fn run<V: Vectors, const ROWS: usize>(self);
 }
 

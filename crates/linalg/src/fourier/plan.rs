@@ -251,7 +251,8 @@ fn convolution(length: usize, numbers: &mut Vec<f64>) -> (usize, usize) {
     let transform = Fourier::new(&plan.words, &plan.numbers);
     let mut scratch = vec![f64::ZERO; transform.scratch_bytes() / size_of::<f64>()];
     let mut transformed = vec![0.0; 2 * room];
-    // SAFETY: both arrays have the sizes of the transform, and the scratch memory what it asks for.
+    // SAFETY: both arrays have the sizes of the transform, and the scratch memory has the required
+    // size.
     unsafe {
         transform.run(
             CpuFeatures::default(),

@@ -8,7 +8,7 @@ use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{ElementType, Op, SliceDim, TO_END};
 
-/// A plan of computing an operation on parts.
+/// How an operation is computed on the parts of its operands.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) picks: Vec<(Axis, Cut)>,

@@ -115,7 +115,7 @@ impl Emitter<'_> {
     /// and `size` are the operand's.
     #[allow(
         clippy::too_many_arguments,
-        reason = "one array, its place and what is read of it"
+        reason = "an array, its distribution, and the window that is read"
     )]
     pub(super) fn fetch(
         &mut self,

@@ -201,7 +201,9 @@ impl<'k> Translator<'k> {
             return Ok(lanes.clone());
         }
         if self.carried.contains(&id) {
-            return Err(Reason::new("a carried scalar is not only combined"));
+            return Err(Reason::new(
+                "a scalar that the loop carries is used for more than a reduction",
+            ));
         }
         let element_type = self.kernel.scalars[id];
         let ty = self.lane_type(element_type)?;
@@ -448,7 +450,7 @@ impl<'k> Translator<'k> {
             }
             _ => None,
         };
-        let lanes = lanes.ok_or_else(|| Reason::new("an index of this type"))?;
+        let lanes = lanes.ok_or_else(|| Reason::new("an index of an unsupported type"))?;
         Ok(smallvec![lanes])
     }
 
@@ -473,7 +475,7 @@ impl<'k> Translator<'k> {
         let lanes = self.lanes_of(value)?;
         let index =
             super::elementwise::convert(&mut self.builder, from, ElementType::S32, lanes[0])
-                .ok_or_else(|| Reason::new("a run-time index of this type"))?;
+                .ok_or_else(|| Reason::new("a run-time index of an unsupported type"))?;
         self.vars.insert(var, index);
         Ok(())
     }

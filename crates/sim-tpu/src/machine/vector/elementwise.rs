@@ -161,7 +161,11 @@ pub(crate) fn binary(op: Binary, element: Element, a: &Vector, b: &Vector) -> Ma
             Lanes::Float(rounded(element, made))
         }
         (Lanes::Int(a), Lanes::Int(b)) => Lanes::Int(integers(op, element, a, b)?),
-        _ => return Err("operands of different kinds".to_owned()),
+        _ => {
+            return Err(
+                "expected operands of the same kind: integers or floating-point numbers".to_owned(),
+            );
+        }
     };
     with_marks(lanes, &[a, b])
 }
@@ -346,7 +350,11 @@ pub(crate) fn select(condition: &Vector, a: &Vector, b: &Vector) -> Made {
                     .collect(),
             )
         }
-        _ => return Err("operands of different kinds".to_owned()),
+        _ => {
+            return Err(
+                "expected operands of the same kind: integers or floating-point numbers".to_owned(),
+            );
+        }
     };
     let count = chosen.len();
     let marks = match (&a.marks, &b.marks) {

@@ -43,7 +43,7 @@ pub(super) fn from_bits(element: Element, bits: Vec<u32>) -> Result<Lanes, Strin
 pub(super) fn pack(narrow: Element, from: Element, parts: &[Vector]) -> Result<Vector, String> {
     let bits = narrow.bits();
     let Some(first) = parts.first() else {
-        return Err("nothing is packed".to_owned());
+        return Err("expected at least one vector to pack".to_owned());
     };
     if bits as usize * parts.len() > 32 || bits >= 32 {
         return Err(format!(
