@@ -41,7 +41,7 @@ pub enum LowerError {
     Unsupported {
         /// The instruction.
         instruction: String,
-        /// A description of it.
+        /// A description of the unsupported kind.
         what: &'static str,
     },
     /// A kernel whose arrays do not fit in VMEM and which cannot be divided into blocks.

@@ -213,7 +213,11 @@ impl Reflections {
                     transpose(own, c_columns, c_rows, &mut product[index * c_size..]);
                 }
             }
-            _ => return Err("the operands or results are not those of the routine".to_owned()),
+            _ => {
+                return Err(
+                    "the number or types of operands and results do not fit the routine".to_owned(),
+                );
+            }
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ fn place(call: &Call<'_, '_>, input: usize, count: usize) -> Result<Option<usize
 fn at<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let items = elements(call)?;
     let place = place(call, 1, items.len())?;
-    let place = place.ok_or_else(|| Error::input("expected a place as input 1"))?;
+    let place = place.ok_or_else(|| Error::input("expected a position as input 1"))?;
     Ok(vec![items[place].clone()])
 }
 

@@ -40,7 +40,7 @@ pub struct Orders {
     pub values: FxHashMap<ValueId, Permutation>,
     /// The orders of the program's results as the caller gets them; row-major if there is no entry.
     pub results: Vec<Permutation>,
-    /// Transpositions inside loops to be moved to where their operand is made, as is done for the
+    /// Transpositions inside loops that move to the definition of their operand, like the
     /// transpositions that this pass adds.
     pub made_before_loops: FxHashSet<NodeId>,
 }

@@ -30,9 +30,9 @@ impl Lu {
     /// permutation that the swaps compose to.
     ///
     /// # Safety
-    /// There are `count` matrices; for each, as many pivots as its smaller side, and as many places
-    /// of the permutation as it has rows; nothing overlaps; `scratch` has [`Self::scratch_bytes`],
-    /// aligned to 64; the CPU has what may be used.
+    /// There are `count` matrices. For each, there are as many pivots as its smaller dimension, and
+    /// as many entries of the permutation as it has rows. Nothing overlaps. `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64. The CPU has the features that may be used.
     #[inline(always)]
     pub unsafe fn run<T: Number>(
         &self,

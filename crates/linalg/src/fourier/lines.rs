@@ -37,8 +37,8 @@ pub(super) enum Form<'a, T> {
     },
 }
 
-/// A line as a matrix: it has as many rows as `columns` has elements, and as many columns as `rows`
-/// has.
+/// A line treated as a matrix. Its number of rows is the length of the `columns` transform; its
+/// number of columns is the length of the `rows` transform.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a, T> {
     /// The transform of the columns.

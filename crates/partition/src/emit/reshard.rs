@@ -466,7 +466,7 @@ mod tests {
             steps(["", "xy"], ["yx", ""], even),
             ["all-to-all", "permute"]
         );
-        // Half of the parts of a cut of whole elements is no part of the array.
+        // Parts of three elements cannot be halved, so no all-to-all is possible.
         assert!(!steps(["x", "y"], ["y", "x"], [16, 6]).contains(&"all-to-all"));
     }
 

@@ -496,7 +496,7 @@ impl SpmdExecutable {
         let wrong = |message: String| Err(Error::new(ErrorKind::Input, message));
         if shapes.len() != inputs.len() {
             let (takes, given) = (shapes.len(), inputs.len());
-            return wrong(format!("the program takes {takes} inputs, not {given}"));
+            return wrong(format!("the program takes {takes} inputs, found {given}"));
         }
         let devices = self.topology.devices() as i64;
         for (number, (input, part)) in inputs.iter().zip(shapes).enumerate() {

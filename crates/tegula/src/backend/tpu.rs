@@ -182,7 +182,10 @@ impl TpuExecutable {
         if let Some(inputs) = inputs {
             let given = inputs.len();
             if given != self.parameters {
-                let message = format!("the program takes {} inputs, not {given}", self.parameters);
+                let message = format!(
+                    "the program takes {} inputs, found {given}",
+                    self.parameters
+                );
                 return Err(Error::new(ErrorKind::Input, message));
             }
             options.inputs = inputs;

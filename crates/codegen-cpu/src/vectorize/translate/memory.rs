@@ -272,7 +272,7 @@ impl Translator<'_> {
         if written.is_some_and(|&written| written != index) {
             return Err(Reason::new("a loop that reads what it writes"));
         }
-        // Between stores and loops, loads of the same place give the same value.
+        // Between stores and loops, loads of the same element return the same value.
         let place = (self.kernel.params[param].access == Use::Read).then(|| {
             let linear = linear_index(self.kernel, param, index, &self.ranges);
             (param, linear, self.mask)

@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-/// The accumulators of a body's reductions; the one for NaN comes after that for the values.
+/// The accumulators of a body's reductions. The accumulator for NaN follows that for the values.
 pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
     let mut parts = Vec::new();
     for (number, r) in body.reductions.iter().enumerate() {
