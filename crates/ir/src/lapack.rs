@@ -78,9 +78,11 @@ impl Lapack {
     /// The operands do not suit the routine.
     pub(crate) fn result(self, of: ElementType, operands: &[&Shape]) -> Result<Shape, String> {
         let arrays: Option<Vec<&ArrayShape>> = operands.iter().map(|x| x.as_array()).collect();
-        let arrays = arrays.ok_or("the routine's operands are arrays")?;
+        let arrays = arrays.ok_or("expected arrays as the routine's operands")?;
         if let Some(other) = arrays.iter().find(|a| a.element_type != of) {
-            return Err(format!("the routine is for {of}, an operand is {other}"));
+            return Err(format!(
+                "the routine is for {of}, but an operand is {other}"
+            ));
         }
         let sizes: Option<Vec<_>> = arrays.iter().map(|a| a.static_dims()).collect();
         let sizes = sizes.ok_or("sizes are not known before the program runs")?;

@@ -39,9 +39,9 @@ pub(crate) struct Client {
     pub(crate) dispatch: Option<Arc<Dispatch>>,
 }
 
-// SAFETY: it is not modified after it is made; its pointers are to objects that it owns.
+// SAFETY: the value is not modified after construction; its pointers are to objects that it owns.
 unsafe impl Send for Client {}
-// SAFETY: it is not modified after it is made; its pointers are to objects that it owns.
+// SAFETY: the value is not modified after construction; its pointers are to objects that it owns.
 unsafe impl Sync for Client {}
 
 impl Object for Client {

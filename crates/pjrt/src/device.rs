@@ -27,9 +27,9 @@ pub(crate) struct Device {
     memories: Vec<*mut PJRT_Memory>,
 }
 
-// SAFETY: it is not modified after its client is made.
+// SAFETY: the value is not modified after its client is created.
 unsafe impl Send for Device {}
-// SAFETY: it is not modified after its client is made.
+// SAFETY: the value is not modified after its client is created.
 unsafe impl Sync for Device {}
 
 impl Object for Device {
@@ -222,7 +222,7 @@ pub(crate) fn make(counts: &[usize], own: usize) -> (Vec<Box<Device>>, Vec<Box<M
 
 struct Table(PJRT_Memory_FunctionTable);
 
-// SAFETY: it is never modified, and its only data pointer is null.
+// SAFETY: the table is never modified, and its only data pointer is null.
 unsafe impl Sync for Table {}
 
 static VTABLE: Table = Table(PJRT_Memory_FunctionTable {

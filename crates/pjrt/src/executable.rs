@@ -140,7 +140,7 @@ impl Loaded {
             return Err(Error::invalid(message));
         }
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
-        // SAFETY: they are devices of the client.
+        // SAFETY: the pointers are to devices of the client and live as long as it does.
         let known = devices.iter().map(|&device| unsafe { Device::of(device) });
         let known: Vec<&Device> = known.collect::<Result<_, _>>()?;
         let own: Vec<bool> = known

@@ -331,7 +331,7 @@ fn attributes() {
         "x = concatenate(a, a), dimensions={0,1}",
         1,
         1,
-        "`concatenate` takes one dimension",
+        "expected one dimension of `concatenate`",
     );
     check(
         "x = f32[2,3]{1,1} abs(a)",

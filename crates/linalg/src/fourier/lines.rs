@@ -564,7 +564,8 @@ struct Columns<M> {
 impl<T, M: Source<T>> Load<T> for Columns<M> {
     #[inline(always)]
     unsafe fn load<V: Lanes<T>>(&self, row: usize, lane: usize) -> [V::Value; 2] {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the matrix has
+        // this row and these columns.
         unsafe {
             self.matrix
                 .load::<V>(row * self.columns + self.first + lane)
@@ -576,7 +577,8 @@ impl<T, M: Target<T>> Store<T> for Columns<M> {
     #[inline(always)]
     unsafe fn store<V: Lanes<T>>(&self, row: usize, lane: usize, values: [V::Value; 2]) {
         let at = row * self.columns + self.first + lane;
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the matrix has
+        // this row and these columns.
         unsafe { self.matrix.store::<V>(at, values) }
     }
 }

@@ -158,7 +158,8 @@ impl<T: Real> Passes<'_, T> {
     /// As [`Self::run`].
     #[inline(always)]
     pub(super) unsafe fn run_in_rows<V: Compiled<T>>(&self, [own, other]: [*mut T; 2]) -> *mut T {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, arrays with a row for
+        // each element, and a table for the radices.
         unsafe { V::passes(self, 0..self.radices.len(), own, [other, own]) }
     }
 
@@ -267,7 +268,8 @@ macro_rules! compiled {
                 where
                     $name: Lanes<T>,
                 {
-                    // SAFETY: the caller's promise is this function's.
+                    // SAFETY: the caller promises a CPU with these vector instructions, arrays with
+                    // a row for each element, and a table for the radices.
                     unsafe { passes.some::<$name>(range, from, arrays) }
                 }
                 // SAFETY: the caller promises a CPU with these vector instructions, arrays with a

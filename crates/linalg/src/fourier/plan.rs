@@ -128,7 +128,8 @@ macro_rules! planned {
                 scratch: *mut $ty,
             ) {
                 let transform = Fourier::new(&self.words, &self.numbers);
-                // SAFETY: the caller's promise is the function's.
+                // SAFETY: the caller promises arrays of the sizes of the transform, and scratch
+                // memory of [`Self::scratch_bytes`].
                 unsafe { transform.run(isa, input, output, scratch) }
             }
         }

@@ -82,7 +82,8 @@ impl Worker<'_> {
                     panels,
                 };
             }
-            // SAFETY: this many were written there, now or when these columns were packed last.
+            // SAFETY: this many panels were written there, either above or when these columns were
+            // last packed.
             let lanes = unsafe { core::slice::from_raw_parts(lanes, self.last_lanes.panels) };
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));

@@ -15,9 +15,9 @@ pub(crate) struct Attributes {
     values: Vec<*mut c_void>,
 }
 
-// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
+// SAFETY: the value is never modified after construction; its pointers are to memory that it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
+// SAFETY: the value is never modified after construction; its pointers are to memory that it owns.
 unsafe impl Sync for Attributes {}
 
 /// The memory of one attribute. The contents of boxes keep their address when this is moved.

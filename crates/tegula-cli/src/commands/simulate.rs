@@ -212,7 +212,7 @@ pub(super) fn outcome(
 fn write_results(path: &Path, report: &Report) -> Result<(), Failure> {
     if !report.functional {
         return Err(anyhow!(
-            "no values were computed, so there are no results to write to {}: give `--inputs`",
+            "no values were computed, so there are no results to write to {}: specify `--inputs`",
             path.display()
         )
         .into());

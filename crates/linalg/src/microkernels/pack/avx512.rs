@@ -173,7 +173,7 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
     let places = |first: u16| {
         let places: [u16; 32] =
             core::array::from_fn(|i| first + i as u16 / 2 + (i as u16 % 2) * 32);
-        // SAFETY: they are 32 numbers of 16 bits.
+        // SAFETY: the array has 32 numbers of 16 bits, the size of the load.
         unsafe { _mm512_loadu_epi16(places.as_ptr().cast()) }
     };
     let (low, high) = (places(0), places(16));
@@ -294,7 +294,7 @@ unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
     let even: [i32; CHUNK] = core::array::from_fn(|lane| 2 * lane as i32);
-    // SAFETY: they are 16 words.
+    // SAFETY: the array has 16 words, the size of the load.
     let even = unsafe { _mm512_loadu_epi32(even.as_ptr()) };
     // The lanes of the lower and the upper half, at the even places of a vector.
     let places = |lanes: u16| (0..8).fold(0, |m, lane| m | (lanes >> lane & 1) << (2 * lane));

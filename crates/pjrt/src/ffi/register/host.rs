@@ -117,7 +117,7 @@ pub(crate) unsafe fn taken(error: *mut XLA_FFI_Error) -> Result<(), Error> {
 
 struct Table(XLA_FFI_Api);
 
-// SAFETY: it is never modified.
+// SAFETY: the table is never modified.
 unsafe impl Sync for Table {}
 
 /// The table that is passed to functions.
