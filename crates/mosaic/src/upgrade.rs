@@ -115,7 +115,7 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
             // Versions before 14 have no subcore; in version 1 the operands are a semaphore and a
             // destination.
             if version < 3 && operation.operands.len() == 2 {
-                return Err("a wait without a source is of a version before 3".to_owned());
+                return Err("a wait without a source needs a version before 3".to_owned());
             }
             segments(operation, &[(3, &[1, 0, 1, 1, 0, 0, 0])], 7)?;
             default(operation, "wait_target", Attribute::bool(true));

@@ -36,12 +36,12 @@ pub(crate) struct Convolution {
 /// The method of computation.
 #[derive(Clone, Debug)]
 enum Way {
-    /// By products, one after the other, of a copy with a border if necessary.
+    /// A sequence of matrix products. If necessary, they read a copy of the input with a border.
     Products {
         padding: Option<Box<(Border, usize)>>,
         products: Vec<Step>,
     },
-    /// By definition, element by element.
+    /// Element by element, as the operation is defined.
     Plain,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for Convolution {
 
 impl Convolution {
     /// Prepares a convolution, whose kernel may be `fixed`: the same in every run. `None` if the
-    /// operation is not a convolution, or there is no product for the types.
+    /// operation is not a convolution, or the types have no matrix product.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &Op,

@@ -160,7 +160,7 @@ impl<'p> Machine<'p> {
         };
         self.find(code, here, None, || {
             (
-                format!("a scalar is taken from a vector whose elements come from {what}"),
+                format!("a scalar is read from a vector whose elements come from {what}"),
                 help.to_owned(),
             )
         });
