@@ -29,7 +29,7 @@ pub(crate) enum Call {
 /// Checks whether this backend has a routine for an operation on these shapes.
 ///
 /// # Errors
-/// There is none.
+/// This backend has no routine for them.
 pub fn check_library(
     op: &LibraryOp,
     operands: &[&ArrayShape],
@@ -49,7 +49,7 @@ impl Call {
     /// The routine for an operation, one operand of which may be `fixed`: the same in every run.
     ///
     /// # Errors
-    /// There is none for the operation or these shapes.
+    /// This backend has no routine for the operation or these shapes.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &LibraryOp,

@@ -43,7 +43,7 @@ impl Routine {
     /// The routine for an operation.
     ///
     /// # Errors
-    /// There is none for the operation or its element type.
+    /// This backend has no routine for the operation or its element type.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &Op,

@@ -487,9 +487,8 @@ impl<'a> Worker<'a> {
             let units = self.blocks.depth(depth);
             for chunk in chunks(columns, self.blocks.columns) {
                 if !right_lies && !self.keeps(Side::Right) {
-                    // SAFETY: the caller promises pointers to arrays that contain every element the
-                    // axes reach, and that no other worker has these rows and columns; the panels
-                    // of a chunk fit.
+                    // SAFETY: the caller promises arrays with every element the axes reach, and
+                    // that no other worker has these rows and columns; the panels of a chunk fit.
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }
                 for rows in tiles(rows, self.blocks.rows) {
@@ -498,9 +497,8 @@ impl<'a> Worker<'a> {
                     }
                     if !left_lies {
                         let target = self.left();
-                        // SAFETY: the caller promises pointers to arrays that contain every element
-                        // the axes reach, and that no other worker has these rows and columns; the
-                        // rows fit.
+                        // SAFETY: the caller promises arrays with every element the axes reach, and
+                        // that no other worker has these rows and columns; the rows fit.
                         unsafe {
                             match in_place.kernel.matrices {
                                 true => self.pack_rows(&rows, &units, target),
@@ -519,9 +517,9 @@ impl<'a> Worker<'a> {
                     };
                     let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
                         && chunk.start == columns.start;
-                    // SAFETY: the caller promises pointers to arrays that contain every element the
-                    // axes reach, and that no other worker has these rows and columns; the rows
-                    // fit; operands that are not read in place are packed.
+                    // SAFETY: the caller promises arrays with every element the axes reach, and
+                    // that no other worker has these rows and columns; the rows fit; operands that
+                    // are not read in place are packed.
                     let inexact = unsafe {
                         let inexact = looks && self.has_subnormals(part);
                         self.part(part, &chunk);
@@ -682,9 +680,8 @@ impl<'a> Worker<'a> {
                         rows.end = below.end;
                     }
                 }
-                // SAFETY: the caller promises that the operands can be read, in place or packed,
-                // and exclusive access to these rows and columns of the result; a copied panel has
-                // room.
+                // SAFETY: the caller promises readable or packed operands, and exclusive access to
+                // these rows and columns; a copied panel has room.
                 unsafe { self.strided_tiles(part, rows, height, panel, fetch) };
                 if copies && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);
@@ -771,15 +768,15 @@ impl<'a> Worker<'a> {
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
         if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
-            // SAFETY: the caller promises that the operands can be read, in place or packed, and
-            // exclusive access to these rows and columns of the result.
+            // SAFETY: the caller promises readable or packed operands, and exclusive access to
+            // these rows and columns.
             return unsafe { function(vectors, &tile) };
         }
         if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
             tile.out = self.product.place(right.out, 2, first);
             tile.turned = Some(step);
-            // SAFETY: the caller promises that the operands can be read, in place or packed, and
-            // exclusive access to these rows and columns of the result.
+            // SAFETY: the caller promises readable or packed operands, and exclusive access to
+            // these rows and columns.
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
@@ -795,9 +792,9 @@ impl<'a> Worker<'a> {
             column_offsets: right.scattered,
             add,
         };
-        // SAFETY: the caller promises that the operands can be read, in place or packed, and
-        // exclusive access to these rows and columns of the result; there is room for the sums,
-        // which are stored where the offsets of the result say.
+        // SAFETY: the caller promises readable or packed operands, and exclusive access to these
+        // rows and columns; there is room for the sums, which are stored where the offsets of the
+        // result say.
         unsafe {
             (kernel.function)(vectors, &tile);
             (self.table.store)(&stored);

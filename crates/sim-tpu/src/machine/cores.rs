@@ -397,7 +397,7 @@ pub(super) fn run<'p, 's>(
             let flow = machine.resume(&mut stacks[core])?;
             over[core] = matches!(flow, Flow::Next | Flow::Stop);
             stopped |= matches!(flow, Flow::Stop);
-            // Trying a wait again counts as a step, but is no progress.
+            // Retrying a wait counts as a step, but not as progress.
             moved |= over[core] || matches!(flow, Flow::Yield) || machine.steps > steps_before + 1;
             for (to, message) in std::mem::take(&mut machine.peer.outbox) {
                 inboxes[to].push(message);

@@ -119,7 +119,7 @@ impl<'f> Table<'f> {
             ("stablehlo", true) => stablehlo::attribute(table, bytes),
             ("chlo", true) => stablehlo::chlo_attribute(bytes),
             ("sdy", true) => sdy::attribute(table, bytes),
-            // The bytes are kept, so the attribute is no obstacle if it is not used.
+            // The bytes are kept, so an unused attribute is not an error.
             (_, true) => Ok(Attribute::Opaque {
                 dialect: Arc::clone(dialect),
                 body: opaque_body(bytes)?,

@@ -201,8 +201,8 @@ impl Select<'_> {
         Some(picked)
     }
 
-    /// Vector `at` of the elements whose number is `first` modulo a power of two: every second
-    /// element of two vectors for half that power.
+    /// Vector `at` of the elements whose numbers equal `first` modulo a power of two. It takes
+    /// every second element of two vectors that were built for half that power.
     fn halved(
         &mut self,
         access: u32,
