@@ -61,7 +61,7 @@ impl StreamLimits {
         parted_run: 0,
     };
 
-    /// Stores arrays past the caches that exceed so many bytes.
+    /// Stores arrays past the caches that exceed this many bytes.
     pub const fn past(cache: u64) -> Self {
         Self {
             cache: Some(cache),

@@ -33,7 +33,7 @@ fn is_true(value: &Value) -> Result<bool, OpError> {
     Ok(literal.bytes()[0] != 0)
 }
 
-/// A value of a shape with all elements zero: a context that nobody reads.
+/// A value of a shape with all elements zero: a context that is never read.
 fn zeros(evaluator: &Evaluator<'_>, shape: &Shape) -> Result<Value, OpError> {
     Ok(match shape {
         Shape::Tuple(shapes) => {

@@ -251,7 +251,7 @@ mod neon {
         let lanes = |n: usize| if n + 1 < N { V::LANES } else { last };
         let mut sums = [[V::zero(); N]; ROWS];
         // SAFETY: the caller promises that every summand can be read and every element written, and
-        // so many lanes.
+        // this many lanes.
         unsafe {
             for &[l, r] in rows.taps {
                 let right = rows.rhs.cast::<V::Unit>().offset(r).add(start);

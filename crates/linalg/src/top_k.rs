@@ -114,7 +114,7 @@ impl TopK {
     /// the lower index comes first.
     ///
     /// # Safety
-    /// `scratch` has [`Self::scratch_bytes`], aligned to 16, and is nobody else's.
+    /// `scratch` has [`Self::scratch_bytes`], aligned to 16, and is used only by this call.
     #[inline(always)]
     pub unsafe fn run(
         &self,

@@ -251,7 +251,7 @@ impl Table {
         table
     }
 
-    /// Adds a column with so many bytes for each row.
+    /// Adds a column with this many bytes for each row.
     fn column(&mut self, step: usize) -> Column {
         let first = self.bytes;
         self.bytes += step * self.rows;

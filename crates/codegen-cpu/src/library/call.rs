@@ -130,7 +130,7 @@ impl Call {
         }
     }
 
-    /// The bytes of scratch memory that a run with so many threads needs.
+    /// The bytes of scratch memory that a run with this many threads needs.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         match self {
             Self::Dot(dot) => dot.scratch_bytes(threads),

@@ -738,7 +738,7 @@ fn counts(axes: &Axes) -> [usize; 4] {
     [&axes.batch, &axes.rows, &axes.columns, &axes.depth].map(|list| list.len())
 }
 
-/// Whether routines support so many dimensions of each kind, with the same decisions as in a run.
+/// Whether routines support this many dimensions of each kind, with the same decisions as in a run.
 fn fit([batch, rows, columns, depth]: [usize; 4]) -> bool {
     batch + rows.max(columns) <= MAX_COMPILED_AXES && depth <= MAX_COMPILED_AXES
 }

@@ -235,7 +235,7 @@ fn slot(location: Location) -> Option<usize> {
     location.area.kept()
 }
 
-/// Whether to keep the results of a step that reads and writes so many bytes.
+/// Whether to keep the results of a step that reads and writes this many bytes.
 fn is_worth(origin: Origin, bytes: i64) -> bool {
     origin == Origin::Frozen || bytes >= WORTH_KEEPING
 }

@@ -359,7 +359,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Rewrites a region whose results are wanted in these orders.
+    /// Rewrites a region whose results must have these orders.
     fn region(
         &mut self,
         region: &Region,

@@ -442,7 +442,7 @@ mod tests {
         let native = pack_function(here, ElementType::F32, Arithmetic::F32);
         let portable: PackFn = super::singles::<f32, f32>;
         for function in [portable, native.expect("f32 is packed on every CPU")] {
-            // Rows of so many lanes, every first, second or third element of them.
+            // Rows of this many lanes, every first, second or third element of them.
             for (row, distance) in [(40, 1), (40, 2), (13, 2), (5, 2), (3, 2), (1, 2), (40, 3)] {
                 for count in [1, 7, 16, 17, 31, 32] {
                     let place = |i: usize| i / row * 100 + i % row * distance;

@@ -239,8 +239,8 @@ fn is_same(a: &[Vec<i64>], b: &[Vec<i64>]) -> bool {
     sorted(a) == sorted(b)
 }
 
-/// A dimension along which the partial results can be reduce-scattered: it is wanted cut in the
-/// same way as the devices that hold the partial results.
+/// A dimension along which the partial results can be reduce-scattered: its requested cut divides
+/// it among the devices that hold the partial results.
 pub(super) fn scattered_dim(
     plan: &Plan,
     wanted: &Sharding,

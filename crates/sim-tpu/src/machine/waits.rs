@@ -42,7 +42,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Waits for the oldest copy on a semaphore, or for so many bytes of the oldest copies.
+    /// Waits for the oldest copy on a semaphore, or for this many bytes of the oldest copies.
     pub(super) fn wait(
         &mut self,
         semaphore: &Signal,

@@ -232,7 +232,7 @@ impl Writer {
         self.raw(&[0xc3]);
     }
 
-    /// Inserts NOPs if a jump of so many bytes must not begin here (see
+    /// Inserts NOPs if a jump of this many bytes must not begin here (see
     /// [`super::branch_alignment`]).
     fn pad_jump(&mut self, bytes: usize) {
         let mut left = padding(self.position, bytes);

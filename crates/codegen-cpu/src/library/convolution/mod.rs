@@ -212,7 +212,7 @@ impl Convolution {
         Some((padding, parts.collect()))
     }
 
-    /// The bytes of scratch memory for a run with so many threads.
+    /// The bytes of scratch memory for a run with this many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         let Way::Products { padding, products } = &self.way else {
             return 0;
@@ -346,7 +346,7 @@ impl Convolution {
             true => [kernel, output],
             false => [output, kernel],
         };
-        // SAFETY: the arrays have so many elements.
+        // SAFETY: the arrays have this many elements.
         unsafe {
             if any_special(first) && any_special(second) {
                 self.by_definition(operands, out, true);

@@ -226,7 +226,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// The line that loaded the elements of a result that nobody wrote.
+/// The line that loaded the unwritten elements of a result.
 fn unwritten_from(op: &Op, operands: &[Vector], made: &Vector) -> Option<u32> {
     let marks = made.marks.as_ref()?;
     if let (Op::Select, [condition, a, b]) = (op, operands) {

@@ -52,7 +52,7 @@ pub(crate) struct Vector {
     pub(crate) lanes: Arc<Lanes>,
     /// For each element its marks [`PADDING`] and [`UNWRITTEN`]; `None` if no element has one.
     pub(crate) marks: Option<Arc<Vec<u8>>>,
-    /// The line that loaded the elements that nobody wrote, if there are any.
+    /// The line that loaded unwritten elements, if there are any.
     pub(crate) unwritten_from: Option<u32>,
 }
 
@@ -81,7 +81,8 @@ impl Vector {
         self
     }
 
-    /// Whether an element comes from memory that nobody wrote; any element if it is one number.
+    /// Whether an element comes from unwritten memory. If the value is one number, it stands for
+    /// every element.
     pub(crate) fn is_unwritten(&self, at: usize) -> bool {
         let mark = self.marks.as_ref().and_then(|marks| match marks.len() {
             1 => marks.first(),

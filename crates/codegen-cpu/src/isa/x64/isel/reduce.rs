@@ -31,7 +31,7 @@ enum Kind {
 }
 
 impl Part {
-    /// The number of accumulators for so many vectors of the unrolled loop.
+    /// The number of accumulators for this many vectors of the unrolled loop.
     pub(in crate::isa::x64) fn copies(&self, unroll: usize) -> usize {
         match self.kind {
             Kind::Nan => 1,
