@@ -43,7 +43,7 @@ params! {
     MosaicScratchBytes "mosaic_scratch_bytes" Bytes "VMEM that the kernel compiler keeps for itself.";
     CmemBytes "cmem_bytes" Bytes "CMEM of a chip.";
     SmemBytes "smem_bytes" Bytes "SMEM of a core.";
-    CopyLatency "copy_latency" Time "Latency of a transfer that is not the first of its direction; the first has the least time of a transfer.";
+    CopyLatency "copy_latency" Time "Latency of a transfer that is not the first in its direction; the first takes the minimum time of a transfer.";
     StepOverhead "step_overhead" Time "One step of a loop over blocks, besides its copies and its computation.";
     ProductStart "product_start" Time "Time until the matrix units of a started kernel have operands that it fetches from HBM.";
     MxuDim "mxu_dim" Count "Rows and columns of a matrix unit.";
@@ -63,8 +63,8 @@ params! {
     PeakInt8 "peak_int8" Rate "Peak of a chip in s8; 0 if it has none.";
     PeakFp8 "peak_fp8" Rate "Peak of a chip in 8-bit floats.";
     PeakInt4 "peak_int4" Rate "Peak of a chip in s4.";
-    CompilerPeak "compiler_peak" Rate "Peak that the real compiler's estimate of a program on one device assumes.";
-    CompilerHbmBandwidth "compiler_hbm_bandwidth" Bandwidth "HBM bandwidth that the real compiler's estimate of a program on one device assumes.";
+    CompilerPeak "compiler_peak" Rate "Peak that libtpu assumes when it estimates a program on one device.";
+    CompilerHbmBandwidth "compiler_hbm_bandwidth" Bandwidth "HBM bandwidth that libtpu assumes when it estimates a program on one device.";
     VregSublanes "vreg_sublanes" Count "Sublanes of a vector register.";
     VregLanes "vreg_lanes" Count "Lanes of a vector register, 32 bits each.";
     RegisterPass "register_pass" Cycles "Time to load, process and store or accumulate one vector register in a loop of a compiled kernel.";

@@ -8,7 +8,7 @@ use tegula_expr::{Cmp, Term};
 use tegula_mosaic::ir::{CopyOperands, Op, Operation, Value};
 use tegula_mosaic::types::Item;
 
-const NO_SEMAPHORE: &str = "it waits for an end of the copy that has no semaphore";
+const NO_SEMAPHORE: &str = "it waits for a side of the copy that has no semaphore";
 
 /// The source and target of a copy, with its semaphores.
 struct Ends {
@@ -119,7 +119,7 @@ impl<'k> Translator<'k> {
             }
             Op::EnqueueDma(groups) => self.start(operation, *groups),
             Op::WaitDma(groups, wait_target) => self.wait(operation, *groups, *wait_target),
-            _ => Err(Error::at(operation, "it is not simulated")),
+            _ => Err(Error::at(operation, "this operation is not simulated")),
         }
     }
 

@@ -88,7 +88,7 @@ impl<'k> Translator<'k> {
             (op, Some(result)) if all_scalar => {
                 let first = operation.operands.first().and_then(element);
                 let (Some(from), Some(to)) = (first, element(&result)) else {
-                    return Err(Error::at(operation, "it is not simulated"));
+                    return Err(Error::at(operation, "this operation is not simulated"));
                 };
                 let scalar = match op {
                     Op::Unary(op) => ScalarOperation::Unary(*op, from),
@@ -97,7 +97,12 @@ impl<'k> Translator<'k> {
                     Op::CompareFloat(p) => ScalarOperation::CompareFloat(*p),
                     Op::Select => ScalarOperation::Select,
                     Op::Cast(cast) => ScalarOperation::Cast(*cast, from, to),
-                    _ => return Err(Error::at(operation, "it is not simulated on scalars")),
+                    _ => {
+                        return Err(Error::at(
+                            operation,
+                            "this operation is not simulated on scalars",
+                        ));
+                    }
                 };
                 let operands: Made<Vec<_>> = operation
                     .operands
@@ -167,7 +172,12 @@ impl<'k> Translator<'k> {
         let (is_store, strides) = match &operation.op {
             Op::Store { strides, add, .. } if !add => (true, strides),
             Op::Load { strides, .. } => (false, strides),
-            _ => return Err(Error::at(operation, "it is not simulated on such memory")),
+            _ => {
+                return Err(Error::at(
+                    operation,
+                    "this operation is not simulated on such memory",
+                ));
+            }
         };
         let at = usize::from(is_store);
         let vector = match is_store {

@@ -425,7 +425,11 @@ fn combine_rows(kind: Reduction, sums: &mut [f32], row: &[f32]) -> Result<(), St
         Reduction::Mul => pairs.for_each(|(s, v)| *s *= v),
         Reduction::Maximum => pairs.for_each(|(s, v)| *s = maximum(*s, *v)),
         Reduction::Minimum => pairs.for_each(|(s, v)| *s = minimum(*s, *v)),
-        other => return Err(format!("{other:?} of floating-point numbers")),
+        other => {
+            return Err(format!(
+                "{other:?} of floating-point numbers is not simulated"
+            ));
+        }
     }
     Ok(())
 }
@@ -460,7 +464,9 @@ fn floats(
             Reduction::Mul => Ok(several(run(i), 1.0, *start, |a, b| a * b)),
             Reduction::Maximum => Ok(several(run(i), f32::NEG_INFINITY, *start, maximum)),
             Reduction::Minimum => Ok(several(run(i), f32::INFINITY, *start, minimum)),
-            other => Err(format!("{other:?} of floating-point numbers")),
+            other => Err(format!(
+                "{other:?} of floating-point numbers is not simulated"
+            )),
         });
     made.collect()
 }
