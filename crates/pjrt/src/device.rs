@@ -198,9 +198,9 @@ impl Memory {
     }
 }
 
-/// The devices of a client and their memories, for the numbers of devices of all processes, of
-/// which `own` is this one. They are boxed, because handles point to them.
-#[allow(clippy::vec_box, reason = "handles lead to them")]
+/// The devices of a client and their memories. `counts` has the number of devices of each process,
+/// and `own` is the number of this process. They are boxed, because handles point to them.
+#[allow(clippy::vec_box, reason = "handles point to them")]
 pub(crate) fn make(counts: &[usize], own: usize) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
     let mut devices = Vec::new();
     let mut memories = Vec::new();

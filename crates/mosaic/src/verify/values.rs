@@ -89,14 +89,14 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                     && same_element()
                     && fits
                     && operands[1] == results[0],
-                "its result is not what is left of its operand",
+                "its dimensions, types or initial value do not fit the reduction",
             )
         }
         Op::ReduceIndex(_, axis) => {
             let left = from.iter().enumerate().filter(|(d, _)| *d as i64 != *axis);
             need(
                 inside(*axis) && left.map(|(_, n)| *n).eq(to.iter().copied()),
-                "its result is not what is left of its operand",
+                "its result must have its operand's dimensions without the reduced one",
             )
         }
         Op::Transpose(permutation) => {
@@ -237,7 +237,7 @@ fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
 fn types_multiply(operands: &[&Type], result: &Type) -> Checked {
     let types = [operands[0], operands[1], result].map(Type::element);
     let [Some(lhs), Some(rhs), Some(to)] = types else {
-        return Err("it multiplies values that have no elements".to_owned());
+        return Err("the operands and the result of a product must be vectors".to_owned());
     };
     if (lhs.is_float() || rhs.is_float()) == to.is_float() {
         return Ok(());

@@ -492,7 +492,7 @@ impl<'p> Machine<'p> {
             let (name, region) = (self.name(block), region.clone());
             self.find(Code::Revisited, here, Some(block), || {
                 (
-                    format!("the block {region} is written back by `{name}` again after others: what was there is not fetched, so it is lost"),
+                    format!("the grid returns to the block {region} of `{name}` after other blocks: its earlier contents are not fetched, so they are overwritten"),
                     "let the grid dimensions that the block does not depend on be the innermost".to_owned(),
                 )
             });

@@ -209,7 +209,7 @@ mod tests {
             let mut left = vec![folder_path.clone()];
             while let Some(path) = left.pop() {
                 if path.is_dir() {
-                    let entries = std::fs::read_dir(&path).expect("the sources are there");
+                    let entries = std::fs::read_dir(&path).expect("the folder exists");
                     left.extend(entries.flatten().map(|entry| entry.path()));
                 } else {
                     let name = path
