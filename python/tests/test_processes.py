@@ -70,7 +70,7 @@ def test_each_process_has_its_devices(tmp_path):
 def test_a_process_that_dies_is_named(tmp_path):
     first, second = job("lost", 2, tmp_path / "2", seconds=120)
     assert second is None
-    assert "process 1, which is lost" in first
+    assert "process 1, whose connection is lost" in first
 
 
 def test_processes_with_other_programs_are_named(tmp_path):

@@ -1,5 +1,5 @@
-// An array drawn element by element: rows and columns are its last two dimensions, one plane of the
-// others at a time. Large arrays are drawn with several elements to a square.
+// Draws an array element by element. The last two dimensions are the rows and columns; one plane of
+// the other dimensions is shown at a time. In large arrays, one square stands for several elements.
 import { h } from "./dom.js";
 
 const MOST_WIDTH = 330;
@@ -17,8 +17,8 @@ export function unravel(number, dims) {
 }
 
 /**
- * A drawing. `set` has `dims`, `elements` (row-major numbers, ascending), `all`, `exact`.
- * `onpick(numbers)`, if there is one, is told of elements that are clicked or dragged over.
+ * Draws an array. `set` has `dims`, `elements` (row-major numbers, ascending), `all`, `exact`.
+ * `onpick(numbers)`, if given, is called with the elements that the user clicks or drags over.
  */
 export function drawArray({ name, dims, set, onpick }) {
   const rows = dims.length > 1 ? dims.at(-2) : 1;
@@ -27,7 +27,7 @@ export function drawArray({ name, dims, set, onpick }) {
   const planes = dims.slice(0, -2).reduce((n, d) => n * d, 1);
   if (planeSize === 0 || planes === 0) return h("p", { class: "note" }, "The array has no elements.");
   const cell = Math.max(1, Math.min(CELL, Math.floor(MOST_WIDTH / columns), Math.floor(MOST_HEIGHT / rows)));
-  // Elements to a square, in each direction.
+  // Elements per square, in each direction.
   const perX = Math.max(1, Math.ceil(columns / MOST_WIDTH)), perY = Math.max(1, Math.ceil(rows / MOST_HEIGHT));
   const across = Math.ceil(columns / perX), down = Math.ceil(rows / perY);
   const canvas = h("canvas", { width: across * cell * 2, height: down * cell * 2, role: "img" });
@@ -133,7 +133,7 @@ export function drawArray({ name, dims, set, onpick }) {
       h("button", { "aria-label": `previous plane of ${name}`, onclick: () => step(-1) }, "‹"), label,
       h("button", { "aria-label": `next plane of ${name}`, onclick: () => step(1) }, "›")));
   }
-  /** Shows another set of elements on the same drawing. */
+  /** Highlights another set of elements in the same drawing. */
   figure.update = (next) => {
     ({ elements, all, exact } = next);
     if (elements.length > 0) plane = Math.floor(elements[0] / planeSize);

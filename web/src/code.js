@@ -1,8 +1,8 @@
-// A kernel on its way to machine code: the kernel language before and after each pass, Cranelift IR,
-// assembly. Lines that came from one line of the kernel light up together.
+// A kernel at each stage of compilation: the kernel language before and after each pass, Cranelift IR,
+// and assembly. Lines generated from the same line of the kernel are highlighted together.
 import { h, notice } from "./dom.js";
 
-/** Lines of two texts side by side: those that are in both, by the longest common subsequence. */
+/** A line diff of two texts, by the longest common subsequence. */
 export function difference(before, after) {
   const [a, b] = [before.split("\n"), after.split("\n")];
   if (a.length * b.length > 4e6) return b.map((text) => ({ text, kind: "same" }));
@@ -25,14 +25,14 @@ export function difference(before, after) {
 
 /** What a pass does, in a few words. */
 const PASSES = {
-  "loop-unswitch": "moves a branch that stays the same out of a loop",
-  "loop-coalesce": "makes one loop of two nested ones",
-  "jam-short-dims": "computes the points of a short dimension together",
-  "loop-interchange": "swaps loops, so that memory is read in order",
+  "loop-unswitch": "moves a loop-invariant branch out of a loop",
+  "loop-coalesce": "merges two nested loops into one",
+  "jam-short-dims": "computes all points of a short dimension together",
+  "loop-interchange": "swaps nested loops, so that memory is read in order",
   "unroll-and-jam": "computes several points of an outer loop together",
-  "index-set-split": "splits the domain into parts in which branches are decided",
-  "select-loops": "decides which loops become vectors, and says why others do not",
-  "pack-operand": "copies a small array once, so that vectors read it in order",
+  "index-set-split": "splits the domain into parts in each of which a branch always goes the same way",
+  "select-loops": "chooses the loops to vectorise, and says why others are not vectorised",
+  "pack-operand": "copies a small array once, so that vectors read it contiguously",
 };
 
 const MACHINES = [["x86_v2", "x86-64-v2 (SSE4.2)"], ["x86_v3", "x86-64-v3 (AVX2)"], ["x86_v4", "x86-64-v4 (AVX-512)"], ["aarch64", "AArch64 (128-bit vectors)"]];
@@ -40,9 +40,9 @@ const COLOURS = 6;
 
 export class CodeView {
   #panel; #app; #bar; #say; #columns; #kernel = 0; #isa = "x86_v3"; #generation = 0; #wanted = null;
-  /** The line of the kernel that was clicked; 0: none. */
+  /** The line of the kernel that was clicked; 0 if none was. */
   #pinned = 0;
-  /** The pass that is shown; null: what code is made from. */
+  /** The pass that is shown; null for the kernel from which code is generated. */
   #pass = null;
   #code = null;
 
@@ -72,7 +72,7 @@ export class CodeView {
     this.#pass = state.pass ?? null;
   }
 
-  /** Shows the kernel of a unit of the graph at the next update. */
+  /** Selects the kernel of a unit of the graph; the next update shows it. */
   want(unit) { this.#wanted = unit; }
 
   async update() {
@@ -83,7 +83,7 @@ export class CodeView {
       if (kernels.length === 0) {
         this.#bar.replaceChildren();
         this.#say.textContent = "";
-        this.#columns.replaceChildren(notice("No kernel", "The program has library calls and copies at most."));
+        this.#columns.replaceChildren(notice("No kernels", "The program consists of library calls and copies only."));
         return;
       }
       if (this.#wanted !== null) {
@@ -130,10 +130,10 @@ export class CodeView {
       this.#pass = at < 0 ? null : name;
       for (const button of steps.children) button.setAttribute("aria-pressed", String(button.dataset.pass === (this.#pass ?? "")));
       if (at < 0) {
-        about.textContent = "What code is made from.";
-        shown.replaceChildren(listing(kernel, kernel.map((_, number) => (used.has(number + 1) ? number + 1 : 0)), "the kernel that code is made from"));
+        about.textContent = "The final kernel, from which code is generated.";
+        shown.replaceChildren(listing(kernel, kernel.map((_, number) => (used.has(number + 1) ? number + 1 : 0)), "the kernel from which code is generated"));
       } else {
-        // What a pass decided is no kernel: it is shown as it is.
+        // A pass that only decides something prints no kernel; its text is shown without a diff.
         const isKernel = ({ text }) => text.includes("kernel(");
         const before = isKernel(passes[at]) ? passes.slice(0, at).findLast(isKernel)?.text : undefined;
         const lines = before === undefined ? passes[at].text.split("\n").map((text) => ({ text, kind: "same" })) : difference(before, passes[at].text);
@@ -160,7 +160,7 @@ export class CodeView {
     return line ? Number(line.dataset.source) : null;
   }
 
-  /** Marks the lines that came from one. */
+  /** Highlights the lines generated from one line of the kernel. */
   #light(source) {
     for (const line of this.#columns.querySelectorAll(".lit")) line.classList.remove("lit");
     const counts = {};
@@ -174,11 +174,11 @@ export class CodeView {
     const many = (count, what) => `${count ?? 0} ${what}${count === 1 ? "" : "s"}`;
     const text = source ? this.#code?.compiled.split("\n")[source - 1]?.trim() : "";
     this.#say.textContent = source && text
-      ? `Line ${source}, ${text.length > 70 ? `${text.slice(0, 69)}…` : text}: ${many(counts.clif, "line")} of Cranelift IR, ${many(counts.assembly, "instruction")}.${source === this.#pinned ? " Pinned: click it again to let go." : " Click to keep it marked and bring them into sight."}`
-      : "Point at a line to see what it became, or where it came from. Click to keep it marked.";
+      ? `Line ${source}, ${text.length > 70 ? `${text.slice(0, 69)}…` : text}: ${many(counts.clif, "line")} of Cranelift IR, ${many(counts.assembly, "instruction")}.${source === this.#pinned ? " Pinned: click it again to unpin it." : " Click to pin it and scroll to its lines."}`
+      : "Point at a line to highlight the lines generated from it, or the line it was generated from. Click to pin it.";
   }
 
-  /** Keeps a line marked, and brings what came from it into sight in the other columns. */
+  /** Pins a line, and scrolls the other columns to the lines generated from it. */
   #pin(source, own) {
     this.#pinned = source;
     for (const line of this.#columns.querySelectorAll(".pinned")) line.classList.remove("pinned");
@@ -193,7 +193,7 @@ export class CodeView {
     this.#app.changed();
   }
 
-  /** Up and down go from linked line to linked line; Escape lets go. */
+  /** Up and down move between linked lines; Escape unpins. */
   #key(event) {
     const listing = event.target.closest?.(".listing");
     if (!listing) return;

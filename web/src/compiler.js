@@ -1,9 +1,9 @@
-// Asks the compiler in its worker. A worker that takes too long, or that broke, is replaced by a new
-// one with the same program.
+// Sends requests to the compiler in its worker. A worker that takes too long or fails is replaced by
+// a new one, which opens the same program.
 
 /* global WORKER_SOURCE */
 
-/** An error that the compiler gave: its fields are those of `Problem`. */
+/** An error from the compiler. Its fields are those of `Problem`. */
 export class ProblemError extends Error {
   constructor(problem) {
     super(problem.message);
@@ -11,7 +11,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Questions that were given up. */
+/** The error of a request that was cancelled. */
 export class StoppedError extends Error {}
 
 const broken = (message, help) => new ProblemError({ message, help, line: 0, column: 0, from: 0, to: 0 });
@@ -22,9 +22,9 @@ export class Compiler {
   #worker = null;
   #waiting = new Map();
   #next = 0;
-  /** The program that was read last: a new worker opens it first. */
+  /** The request that opened the current program; a new worker repeats it first. */
   #opened = null;
-  /** Whether the worker has a program. */
+  /** Whether the worker has an open program. */
   hasProgram = false;
   onbusy = () => {};
 
@@ -32,7 +32,7 @@ export class Compiler {
   async load() {
     const text = document.getElementById("wasm").textContent;
     const decoded = atob(text), { length } = decoded;
-    // A plain loop: `Uint8Array.from` takes 0.2 s.
+    // A plain loop, because `Uint8Array.from` takes 0.2 s.
     const bytes = new Uint8Array(length);
     for (let at = 0; at < length; at++) bytes[at] = decoded.charCodeAt(at);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -63,9 +63,9 @@ export class Compiler {
       this.#waiting.clear();
       this.onbusy(false);
       this.#restart();
-      // Unless the program itself is what it stopped at, the other views go on with it.
+      // The other views need the program, unless opening it was what failed.
       if (question.request.ask !== "open") this.reopen()?.catch(() => {});
-      for (const { reject } of lost) reject(broken(`The compiler stopped: ${failed}`, "The page goes on; change the program."));
+      for (const { reject } of lost) reject(broken(`The compiler failed: ${failed}`, "Change the program to try again; the page still works."));
       return;
     }
     const { ok, error } = JSON.parse(answer);
@@ -77,7 +77,7 @@ export class Compiler {
     else question.resolve({ value: ok, milliseconds });
   }
 
-  /** Asks; gives the answer's value and how long it took. */
+  /** Sends a request; resolves to the response's value and the time it took. */
   ask(request) {
     const id = this.#next++;
     return new Promise((resolve, reject) => {
@@ -91,7 +91,7 @@ export class Compiler {
     return this.#waiting.size > 0;
   }
 
-  /** Gives up all questions. */
+  /** Cancels all requests. */
   stop() {
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
@@ -106,7 +106,7 @@ export class Compiler {
     this.#start();
   }
 
-  /** The program again, in a worker that was started anew. */
+  /** Opens the current program again, in a new worker. */
   reopen() {
     return this.#opened === null ? null : this.ask(this.#opened);
   }

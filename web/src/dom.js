@@ -1,4 +1,4 @@
-// Making elements.
+// Helpers that create elements and format numbers.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,13 +12,13 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** An element of HTML. */
+/** Creates an HTML element. */
 export const h = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 
-/** An element of SVG. */
+/** Creates an SVG element. */
 export const s = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
-/** Bytes as people read them. */
+/** Formats a number of bytes with a unit. */
 export function bytes(count) {
   for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
     if (count >= size) return `${Number((count / size).toPrecision(4))} ${unit}`;
@@ -26,7 +26,7 @@ export function bytes(count) {
   return `${count} B`;
 }
 
-/** Seconds as people read them. */
+/** Formats seconds with a unit. */
 export function seconds(time) {
   for (const [unit, size] of [["s", 1], ["ms", 1e-3], ["µs", 1e-6]]) {
     if (time >= size) return `${Number((time / size).toPrecision(3))} ${unit}`;
@@ -34,10 +34,10 @@ export function seconds(time) {
   return `${Number((time * 1e9).toPrecision(3))} ns`;
 }
 
-/** A message in the place of a view. */
+/** A message that is shown instead of a view. */
 export const notice = (title, text) => h("div", { class: "notice" }, h("h2", {}, title), text && h("p", {}, text));
 
-/** A table; cells are text or elements, numbers go to the right. */
+/** A table. Cells are text or elements; numbers are right-aligned. */
 export function table(heads, rows) {
   const cell = (content) => h("td", { class: typeof content === "number" || content?.number !== undefined ? "number" : null },
     content?.number ?? (typeof content === "number" ? String(content) : content));

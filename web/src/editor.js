@@ -1,4 +1,4 @@
-// The program's text: CodeMirror with words of HLO, MLIR and TPU kernels, and errors at their place.
+// The program's editor: CodeMirror with keywords of HLO, MLIR and TPU kernels; it underlines errors.
 import { EditorView, ViewPlugin, keymap, lineNumbers, highlightActiveLine, drawSelection } from "@codemirror/view";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
@@ -50,14 +50,14 @@ const marked = StateField.define({
   provide: (field) => EditorView.decorations.from(field),
 });
 
-/** An editor; `onchange` is told of every change of the text. */
+/** Creates an editor. `onchange` is called with the text after every change. */
 export function makeEditor(parent, text, onchange) {
   const extensions = [
     lineNumbers(), history(), drawSelection(), highlightActiveLine(), bracketMatching(), lintGutter(), marked,
     language, syntaxHighlighting(colours),
     keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
-    EditorView.contentAttributes.of({ tabindex: "0", "aria-label": "Program text. Escape, then Tab, leaves the editor." }),
-    // A plugin is told before the change is drawn: what it starts runs meanwhile.
+    EditorView.contentAttributes.of({ tabindex: "0", "aria-label": "Program text. Press Escape, then Tab, to leave the editor." }),
+    // A plugin is called before the change is drawn, so the work it starts runs at the same time.
     ViewPlugin.define(() => ({ update({ docChanged, state }) { if (docChanged) onchange(state.doc.toString()); } })),
   ];
   const view = new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
@@ -79,7 +79,7 @@ export function makeEditor(parent, text, onchange) {
       }));
       view.dispatch(setDiagnostics(view.state, diagnostics));
     },
-    /** Marks a line, from 1, and scrolls to it; 0 marks none. */
+    /** Marks a line (from 1) and scrolls to it; 0 removes the mark. */
     mark(line, scroll = true) {
       const effects = [markLine.of(line)];
       if (scroll && line > 0 && line <= view.state.doc.lines) {

@@ -1,4 +1,4 @@
-// Programs to begin with.
+// The example programs.
 import softmax from "../../examples/models/softmax.hlo";
 import attention from "../../examples/models/attention.hlo";
 import convolution from "../examples/conv_bn.hlo";
@@ -17,8 +17,8 @@ export const examples = [
   { name: "Max pooling", text: pooling },
   { name: "Transposed matrix product", text: matmul },
   { name: "Recurrence (a loop)", text: scan },
-  { name: "Loops in a loop", text: nested },
-  { name: "Open sizes", text: openSizes },
+  { name: "Nested loops", text: nested },
+  { name: "Symbolic sizes", text: openSizes },
   { name: "TPU kernel: double buffer", text: doubleBuffer, tab: "tpu" },
-  { name: "TPU kernel: no room in VMEM", text: tooLarge, tab: "tpu" },
+  { name: "TPU kernel: exceeds VMEM", text: tooLarge, tab: "tpu" },
 ];

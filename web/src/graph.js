@@ -1,14 +1,14 @@
-// The program as a graph. Operations are boxes, fused units the boxes around them. Large programs are
-// drawn unit by unit, repeated layers as one box; a unit opens into its operations.
+// The program as a graph. Operations are boxes, and frames around them are fused units. In large
+// programs, each unit is one box, and so are repeated layers; a unit can be opened to show its operations.
 import { Placer, PlacingStopped } from "./placer.js";
 import { h, s, notice } from "./dom.js";
 import { drawArray, unravel } from "./arrays.js";
 
-/** More operations than this are drawn unit by unit at first. */
+/** Programs with more operations than this are drawn unit by unit at first. */
 const MOST_OPERATIONS = 120;
-/** Boxes that are drawn, in the order of the program: more take long, and say little. */
+/** At most this many boxes are drawn, the first of the program: more would be slow and unreadable. */
 const MOST_BOXES = 600;
-/** After this many milliseconds of placing, the page says so and offers to stop. */
+/** After this many milliseconds of graph layout, the page shows its progress and a Stop button. */
 const PATIENCE = 250;
 const CHARACTER = 7.2;
 
@@ -18,17 +18,17 @@ export class GraphView {
   #panel; #app; #graph = null; #key = ""; #selected = null; #focus = null; #byUnits = null; #open = new Set();
   #scope = "kernel"; #picked = null; #box = null; #canvas; #details; #bar; #summary; #generation = 0;
   #placer = new Placer(); #placing; #drawing = 0;
-  /** Which result of the chosen operation is shown. */
+  /** The index of the shown result of the selected operation. */
   #result = 0;
-  /** Which iteration of loops is shown, by number of the loop's operation; the last of others. */
+  /** The shown iteration of each loop, by the number of its node; the last for loops not listed. */
   #iterations = {};
-  /** The unit that another view asked for. */
+  /** The unit that another view asked to show. */
   #wanted = null;
 
   constructor(panel, app) {
     this.#panel = panel;
     this.#app = app;
-    this.#canvas = h("div", { class: "graph", tabindex: "0", "aria-label": "Graph: drag to move, wheel to zoom; plus, minus, 0 and arrows on the keyboard" });
+    this.#canvas = h("div", { class: "graph", tabindex: "0", "aria-label": "Graph: drag to move, turn the wheel to zoom; or use the keys plus, minus, 0 and arrows" });
     this.#details = h("aside", { class: "details", "aria-label": "Selection", "aria-live": "polite" });
     this.#summary = h("span", { class: "summary" });
     this.#bar = h("div", { class: "bar" });
@@ -88,15 +88,15 @@ export class GraphView {
     this.#details.replaceChildren(
       h("h2", {}, "What do you want to know?"),
       h("dl", { class: "hints" },
-        h("dt", {}, "What is fused, and why not?"), h("dd", {}, "Coloured frames are kernels: what is inside is computed together. Choose an operation, or point at an edge between two frames, to read why."),
-        h("dt", {}, "Which elements does an element need?"), h("dd", {}, "Choose an operation, then click an element of its array or drag over a tile."),
-        h("dt", {}, "Why is an array padded?"), h("dd", {}, go("layout", "Layout"), " lists all arrays with their padding; choose one to see it in memory."),
-        h("dt", {}, "What does a kernel become?"), h("dd", {}, go("code", "Code"), " has it after each pass, as Cranelift IR and assembly."),
-        h("dt", {}, "Where does the time go?"), h("dd", {}, go("memory", "Memory & time"), " has the slowest steps first; ", go("tpu", "TPU"), " simulates it on a TPU and says what is wrong.")),
+        h("dt", {}, "What is fused, and why not?"), h("dd", {}, "Coloured frames are kernels: the operations inside are computed together. Select an operation, or point at an edge between two frames, to see why."),
+        h("dt", {}, "Which inputs does an element depend on?"), h("dd", {}, "Select an operation, then click an element of its array or drag over a tile."),
+        h("dt", {}, "Why is an array padded?"), h("dd", {}, go("layout", "Layout"), " lists all arrays with their padding; select one to see it in memory."),
+        h("dt", {}, "What code is generated for a kernel?"), h("dd", {}, go("code", "Code"), " shows it after each pass, as Cranelift IR and as assembly."),
+        h("dt", {}, "Where does the time go?"), h("dd", {}, go("memory", "Memory & time"), " lists the slowest steps first; ", go("tpu", "TPU"), " simulates the program on a TPU and reports problems.")),
       ...(results.length > 0 ? [h("button", { onclick: () => this.select(results[0]) }, `Show the result, ${this.#graph.nodes[results[0]].name}`)] : []));
   }
 
-  /** Draws; `aim` is what is shown then. */
+  /** Draws the graph. With `aim`, the view is centred on that box. */
   async #draw(fit, aim = null) {
     const graph = this.#graph;
     const toggle = h("button", { "aria-pressed": String(!this.#byUnits), onclick: () => { this.#byUnits = !this.#byUnits; this.#focus = null; this.#draw(true); } },
@@ -131,7 +131,7 @@ export class GraphView {
     const started = performance.now();
     const say = () => {
       this.#placing.hidden = false;
-      this.#placing.firstChild.textContent = `Placing ${drawn.boxes.length} boxes: ${((performance.now() - started) / 1000).toFixed(0)} s`;
+      this.#placing.firstChild.textContent = `Laying out ${drawn.boxes.length} boxes: ${((performance.now() - started) / 1000).toFixed(0)} s`;
     };
     const patience = setTimeout(say, PATIENCE), clock = setInterval(say, 1000);
     try {
@@ -147,7 +147,7 @@ export class GraphView {
     } catch (error) {
       if (drawing !== this.#drawing) return;
       const stopped = error instanceof PlacingStopped;
-      this.#canvas.replaceChildren(notice(stopped ? "Stopped" : "Not drawn", stopped ? `${drawn.boxes.length} boxes were not placed. Show kernels only, or choose a smaller part.` : error.message));
+      this.#canvas.replaceChildren(notice(stopped ? "Stopped" : "Not drawn", stopped ? `The layout of ${drawn.boxes.length} boxes was stopped. Show kernels only, or open a smaller part.` : error.message));
     } finally {
       clearTimeout(patience);
       clearInterval(clock);
@@ -155,7 +155,7 @@ export class GraphView {
     }
   }
 
-  /** Which layers are drawn as one box: by unit, the box's id, or null. */
+  /** Returns a function from a unit to the id of the box that stands for its layer; null if there is none. */
   #layers() {
     const { repeat } = this.#graph;
     const layerOf = (number) => {
@@ -163,7 +163,7 @@ export class GraphView {
       const layer = Math.floor((number - repeat.start) / repeat.period);
       return this.#open.has(layer) ? null : layer;
     };
-    // Layers that follow each other and are closed are one box.
+    // Consecutive closed layers share one box.
     return (number) => {
       let layer = layerOf(number);
       if (layer === null) return null;
@@ -175,15 +175,15 @@ export class GraphView {
   #layerBox(id, units) {
     const { period } = this.#graph.repeat;
     const layer = Number(id.slice(1)), many = Math.round(units / period);
-    return { id, layer, many, title: many > 1 ? `${many} equal layers` : `layer ${layer + 1}`, text: `${period} steps each · choose to open one`, kind: "layers", cluster: null };
+    return { id, layer, many, title: many > 1 ? `${many} equal layers` : `layer ${layer + 1}`, text: `${period} steps each · click to open one`, kind: "layers", cluster: null };
   }
 
-  /** Boxes and edges of operations: all, or those of one unit. */
+  /** The boxes and edges of all operations, or of those in one unit. */
   #operations(unit) {
     const graph = this.#graph;
     const boxes = [], edges = [], clusters = [];
     const layer = unit === null ? this.#layers() : () => null;
-    // By operation in a layer that is closed: its box.
+    // For each operation in a closed layer, the box of the layer.
     const closed = new Map();
     if (unit === null) {
       for (const node of graph.nodes) {
@@ -233,7 +233,7 @@ export class GraphView {
       const value = graph.values[id];
       boxes.push({ id: `v${id}`, value: id, title: value.name, text: `${value.kind === "node" ? "computed before" : value.kind} ${dims(value.shape)}`, kind: "given", cluster: null });
     }
-    // Parameters and constants that are results as they are.
+    // Parameters and constants that are results themselves.
     if (unit === null) for (const id of graph.results) {
       const value = graph.values[id];
       if (value.node !== null || boxes.some((box) => box.id === `v${id}`)) continue;
@@ -243,7 +243,7 @@ export class GraphView {
     graph.units.forEach((info, number) => {
       if (!own.has(`u${number}`)) return;
       const parent = info.parent === null || unit !== null ? null : `w${info.parent}`;
-      // A loop's own operation is a box, not a frame.
+      // A loop operation is a box; the frame is that of its body.
       clusters.push({ id: `u${number}`, unit: number, kind: info.kind, label: info.kind === "kernel" ? `kernel: ${info.label}` : info.label, parent });
     });
     const loops = new Set(graph.nodes.filter((n) => shown.has(n.id) && n.parent !== null).map((n) => n.parent));
@@ -251,7 +251,7 @@ export class GraphView {
     return { boxes, edges, clusters };
   }
 
-  /** Boxes and edges of units, repeated ones as one box. */
+  /** The boxes and edges of units; repeated layers are one box. */
   #units() {
     const graph = this.#graph;
     const boxes = [], edges = new Map(), writer = new Map();
@@ -260,7 +260,7 @@ export class GraphView {
     const boxOf = (number) => layer(number) ?? `u${number}`;
     graph.units.forEach((unit, number) => {
       const id = boxOf(number);
-      // A copy is where its source is.
+      // A copy has no box: its result comes from the box that wrote its source.
       for (const value of unit.writes) writer.set(value, unit.kind === "copy" ? writer.get(unit.reads[0]) ?? `v${unit.reads[0]}` : id);
       if (id.startsWith("l")) {
         layers.set(id, (layers.get(id) ?? 0) + 1);
@@ -279,7 +279,7 @@ export class GraphView {
         let from = writer.get(value);
         if (from === undefined) {
           if (info.kind !== "parameter") continue;
-          // Weights, of which there are hundreds, say little.
+          // Hundreds of weights would hide the graph, so only the first and last parameter are drawn.
           if (graph.parameters.length > 24 && value !== graph.parameters.at(-1) && value !== graph.parameters[0]) continue;
           from = `v${value}`;
           if (!boxes.some((box) => box.id === from)) boxes.push({ id: from, value, title: info.name, text: `${info.kind} ${dims(info.shape)}`, kind: "given" });
@@ -295,7 +295,7 @@ export class GraphView {
     root.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerUnits: "userSpaceOnUse", markerWidth: "8", markerHeight: "8", orient: "auto" }, s("path", { d: "M0,0 L8,4 L0,8 z" }))));
     const parents = new Map(clusters.map(({ id, parent }) => [id, parent]));
     const depth = (id) => { let n = 0; for (let at = parents.get(id); at; at = parents.get(at)) n++; return n; };
-    // How many frames are inside of one another: each has its label above those inside.
+    // The nesting level of each frame: its label is drawn above the frames inside it.
     const levels = new Map();
     for (const { id } of clusters) {
       let level = 0;
@@ -350,7 +350,7 @@ export class GraphView {
   }
 
   #size = { width: 100, height: 100 };
-  /** Where the topmost operation is, across. */
+  /** The horizontal position of the topmost operation. */
   #anchor = 0;
 
   #mark() {
@@ -376,7 +376,7 @@ export class GraphView {
     if (edge.unknown) return [h("p", {}, `No map: ${edge.unknown}`)];
     return edge.maps.flatMap((map) => [
       h("pre", { class: "map" }, map.simplified),
-      !map.exact && h("p", { class: "note" }, "At most these elements."),
+      !map.exact && h("p", { class: "note" }, "A superset: the operation may read fewer elements."),
       ...map.data.map((text) => h("p", { class: "note" }, text)),
       map.raw !== map.simplified && (whole
         ? h("details", {}, h("summary", {}, `Simplified by ${map.steps.length} rule${map.steps.length === 1 ? "" : "s"}`),
@@ -400,11 +400,11 @@ export class GraphView {
 
   #showValue(id) {
     const value = this.#graph.values[id];
-    this.#details.replaceChildren(h("h2", {}, value.name), h("p", {}, h("code", {}, value.shape)), h("p", {}, `A ${value.kind} of the program: in memory before it runs${this.#graph.results.includes(id) ? ", and given back as it is" : ""}.`),
+    this.#details.replaceChildren(h("h2", {}, value.name), h("p", {}, h("code", {}, value.shape)), h("p", {}, `A ${value.kind} of the program: in memory before it runs${this.#graph.results.includes(id) ? ", and returned unchanged" : ""}.`),
       h("button", { onclick: () => this.#app.showShape(value.shape) }, "Show it in memory"));
   }
 
-  /** Shows a kernel or a call once the graph is up to date. */
+  /** Shows a kernel or a library call as soon as the graph is up to date. */
   want(unit) {
     this.#wanted = unit;
     this.#showWanted();
@@ -419,7 +419,7 @@ export class GraphView {
     this.#showUnit(unit);
   }
 
-  /** The result that is shown first: one of the program's, or the largest. */
+  /** The index of the result to show first: one that the program returns, or else the largest. */
   #mainResult(node) {
     const graph = this.#graph;
     const rank = (value) => (graph.results.includes(value) ? 1e18 : 0) + (graph.values[value].dims ?? []).reduce((n, d) => n * d, 1);
@@ -427,7 +427,7 @@ export class GraphView {
     return Math.max(0, ranks.indexOf(Math.max(...ranks)));
   }
 
-  /** Chooses an operation; `picked` are elements of its result. */
+  /** Selects an operation; `picked` are elements of its result. */
   async select(id, picked = null, mark = true, iterations = {}, result = null) {
     const graph = this.#graph;
     const node = graph.nodes[id];
@@ -439,7 +439,7 @@ export class GraphView {
     this.#app.mark(node.line, mark);
     const value = graph.values[node.results[this.#result]];
     const units = node.units.map((number) => graph.units[number]);
-    const where = units.length === 0 ? "" : units.length === 1 ? `In the ${units[0].kind === "kernel" ? `kernel of ${units[0].nodes.length} operation${units[0].nodes.length === 1 ? "" : "s"}` : `${units[0].label} call`}.` : `Computed in each of ${units.length} kernels that read it.`;
+    const where = units.length === 0 ? "" : units.length === 1 ? `In the ${units[0].kind === "kernel" ? `kernel of ${units[0].nodes.length} operation${units[0].nodes.length === 1 ? "" : "s"}` : `${units[0].label} call`}.` : `Recomputed in each of the ${units.length} kernels that read it.`;
     const maps = h("div", { class: "maps" });
     const array = h("div", {});
     const reads = h("div", { class: "reads" });
@@ -461,7 +461,7 @@ export class GraphView {
     if (value?.dims) {
       drawing = drawArray({ name: value.name, dims: value.dims, onpick: pick });
       const hasElements = value.dims.every((size) => size > 0);
-      array.append(h("h3", {}, "Its elements"), ...(hasElements ? [h("p", { class: "note" }, "Click one, or drag over a tile, to see what it is computed from."), drawing, scope] : [drawing]));
+      array.append(h("h3", {}, "Elements"), ...(hasElements ? [h("p", { class: "note" }, "Click an element, or drag over a tile, to see what it is computed from."), drawing, scope] : [drawing]));
     }
     this.#details.replaceChildren(...[
       h("h2", {}, node.name),
@@ -500,7 +500,7 @@ export class GraphView {
         h("h4", {}, set.name, " ", h("span", { class: "note" }, `${set.all ? "all " : ""}${set.count.toLocaleString("en")} of ${count.toLocaleString("en")} elements${set.exact ? "" : ", at most"}`)),
         set.note && h("p", { class: "note" }, set.note), set.dims.length > 0 && drawArray({ name: set.name, dims: set.dims, set }));
     };
-    // Another iteration of the same changes what is below the loops only, whose sliders may be held.
+    // Another iteration changes only the loops' part; the rest stays, because a slider may be held.
     const question = JSON.stringify([value.id, elements, this.#scope]);
     if (place.dataset.question === question && reads.loops.length > 0) {
       this.#showLoops(place.querySelector(".loops"), reads.loops, elements, one, pick);
@@ -508,8 +508,8 @@ export class GraphView {
     }
     place.dataset.question = question;
     place.replaceChildren(h("h3", {}, `${what} needs`), ...leaves.map(one));
-    if (leaves.length === 0) place.append(h("p", { class: "note" }, "Nothing: it is computed from constants or its own index."));
-    if (between.length > 0) place.append(h("details", {}, h("summary", {}, `On the way, never written to memory: ${between.length}`), between.map(one)));
+    if (leaves.length === 0) place.append(h("p", { class: "note" }, "Nothing: it is computed from constants or from its own index only."));
+    if (between.length > 0) place.append(h("details", {}, h("summary", {}, `Intermediate arrays, never written to memory: ${between.length}`), between.map(one)));
     if (reads.loops.length > 0) {
       const loops = h("div", { class: "loops" });
       this.#showLoops(loops, reads.loops, elements, one, pick);
@@ -522,7 +522,7 @@ export class GraphView {
     }
   }
 
-  /** Loops, each in the one that it is in. Those that the iterations shown do not come to are left out. */
+  /** Shows the loops, nested as in the program. Loops that the shown iterations do not reach are removed. */
   #showLoops(place, loops, elements, one, pick) {
     const sections = new Map([...place.querySelectorAll(".iterations")].map((section) => [Number(section.dataset.loop), section]));
     const now = new Set(loops.map(({ node }) => node));
@@ -539,11 +539,11 @@ export class GraphView {
     }
   }
 
-  /** A place for what one iteration of a loop needs, with a slider over the iterations. */
+  /** A section for the elements that one iteration of a loop needs, with a slider over the iterations. */
   #loop({ node, name, trips }, parent, elements, pick) {
     const slider = h("input", { type: "range", min: 0, max: Math.max(0, (trips ?? 1) - 1), "aria-label": `Iteration of ${name}`, oninput: (event) => pick(elements, { ...this.#iterations, [node]: Number(event.target.value) }) });
     return h("section", { class: "iterations", "data-loop": node, "data-name": name },
-      h("h3", {}, `Loop ${name}`, parent && h("span", { class: "note" }, `, inside of ${parent.name}`)),
+      h("h3", {}, `Loop ${name}`, parent && h("span", { class: "note" }, `, inside ${parent.name}`)),
       h("p", { class: "note trips" }),
       h("label", {}, "Iteration ", slider, " ", h("output", {})), h("div", { class: "states" }), h("div", { class: "inner" }));
   }
@@ -552,10 +552,10 @@ export class GraphView {
     const [needed, read] = [states, reads].map((sets) => sets.filter((set) => set.count > 0 && this.#graph.values[set.value].kind !== "constant"));
     const own = (selector) => section.querySelector(`:scope > ${selector}`);
     section.dataset.iteration = iteration;
-    const there = parent === null ? "" : " in the iteration that is chosen above";
+    const there = parent === null ? "" : " in the iteration selected above";
     own(".trips").textContent = trips === null
-      ? `Its iterations are taken together: ${[...states, ...reads].find(({ note }) => note)?.note ?? "how often it runs is not known"}.`
-      : trips === 0 ? "It does not run: its result is what it begins with." : `It runs ${trips} time${trips === 1 ? "" : "s"}${there}.`;
+      ? `All iterations are shown together: ${[...states, ...reads].find(({ note }) => note)?.note ?? "the number of iterations is unknown"}.`
+      : trips === 0 ? "It does not run: its results are its initial states." : `It runs ${trips} time${trips === 1 ? "" : "s"}${there}.`;
     const label = own("label");
     label.hidden = !(trips > 1);
     if (trips > 1) {
@@ -565,9 +565,9 @@ export class GraphView {
       label.querySelector("output").textContent = `${iteration + 1} of ${trips}`;
     }
     own(".states").replaceChildren(
-      ...(read.length > 0 ? [h("p", {}, trips === null ? "Its iterations read, at most:" : "This iteration reads:"), ...read.map(one)] : []),
-      ...(needed.length > 0 ? [h("p", {}, trips === null ? "Of the loop's state they need, at most:" : "Of the loop's state it needs, as the iteration before left it:"), ...needed.map(one)] : []),
-      ...(trips !== 0 && needed.length + read.length === 0 ? [h("p", { class: "note" }, trips === null ? "Nothing." : "This iteration adds nothing to it; try another one.")] : []));
+      ...(read.length > 0 ? [h("p", {}, trips === null ? "All iterations together read at most:" : "This iteration reads:"), ...read.map(one)] : []),
+      ...(needed.length > 0 ? [h("p", {}, trips === null ? "They need at most these elements of the loop's state:" : "It needs these elements of the state that the previous iteration produced:"), ...needed.map(one)] : []),
+      ...(trips !== 0 && needed.length + read.length === 0 ? [h("p", { class: "note" }, trips === null ? "Nothing." : "This iteration contributes nothing; try another one.")] : []));
   }
 
   // Moving and zooming.
@@ -576,7 +576,7 @@ export class GraphView {
     const box = this.#canvas.getBoundingClientRect();
     const scale = Math.min(1.1, Math.max(0.5, Math.min(box.width / width, box.height / height)));
     const w = box.width / scale, t = box.height / scale;
-    // What is wider than the view begins at its first operation.
+    // A graph wider than the view is centred on its topmost operation.
     const middle = width < w ? width / 2 : Math.min(width - w / 2, Math.max(w / 2, this.#anchor));
     this.#box = { x: middle - w / 2, y: height < t ? (height - t) / 2 : 0, scale };
     this.#apply();

@@ -1,4 +1,4 @@
-// Arrays in memory: one shape drawn as memory, and what layout assignment chose for a chip.
+// Arrays in memory: a picture of one shape, and the layouts chosen for a chip.
 import { h, bytes, seconds, notice, table } from "./dom.js";
 
 const CHIPS = ["v4", "v5e", "v5p", "v6e", "7x"];
@@ -9,9 +9,9 @@ export const chipChoice = (value, onchange) => h("label", {}, "Chip ", h("select
 
 export class LayoutView {
   #panel; #app; #shape = SHAPES[2];
-  /** Whether the shape was chosen; else it is the program's array with most padding. */
+  /** Whether the user chose the shape; otherwise it is the program's array with the most padding. */
   #chosen = false;
-  /** The program's array that it is the shape of, if it is one's. */
+  /** The name of the program's array that has this shape, if it came from the program. */
   #name = ""; #input; #picture; #facts; #sliders; #assignment; #generation = 0; #drawing = 0;
 
   constructor(panel, app) {
@@ -22,16 +22,16 @@ export class LayoutView {
     this.#facts = h("div", { class: "facts", "aria-live": "polite" });
     this.#sliders = h("div", { class: "sliders" });
     this.#assignment = h("div", { class: "assignment" });
-    // It appears as a whole, with its first picture.
+    // The panel stays hidden until its first picture, so that nothing jumps.
     panel.classList.add("undrawn");
     panel.append(
       h("section", {},
         h("h2", {}, "An array in memory"),
-        h("p", { class: "note" }, "Write any shape with its layout and tiles, or move the sizes. Above: the place of each element; below: memory in address order, with padding hatched. Colours are tiles, red lines inner tiles."),
+        h("p", { class: "note" }, "Type any shape with its layout and tiles, or move the sliders. Top: the address of each element. Bottom: memory in address order, with padding hatched. Each colour is a tile; red lines separate inner tiles."),
         h("div", { class: "form" }, h("label", { for: "shape" }, "Shape"), this.#input, h("datalist", { id: "shapes" }, SHAPES.map((value) => h("option", { value }))),
           h("button", { onclick: () => { this.#default(); } }, "Use the chip's default layout"), chipChoice(app.chip, (chip) => { app.chip = chip; this.update(); })),
         this.#sliders, this.#facts, this.#picture),
-      h("section", {}, h("h2", {}, "Chosen for this program"), this.#assignment));
+      h("section", {}, h("h2", {}, "Layouts chosen for this program"), this.#assignment));
   }
 
   get shape() { return this.#shape; }
@@ -48,7 +48,7 @@ export class LayoutView {
     this.#draw();
   }
 
-  /** For a link: nothing that was not chosen. */
+  /** The shape to store in a link; null unless the user chose it. */
   get chosen() { return this.#chosen ? this.#shape : null; }
 
   async #default() {
@@ -87,7 +87,7 @@ export class LayoutView {
     const sizes = match?.[2].split(",").map(Number) ?? [];
     const inputs = [...this.#sliders.querySelectorAll("input")];
     if (inputs.length === sizes.length) {
-      // The same sliders, so that one that is being moved stays.
+      // Keep the sliders, so that the one being dragged is not replaced.
       inputs.forEach((input, at) => { if (Number(input.value) !== sizes[at]) { input.max = Math.max(64, Number(input.max), sizes[at]); input.value = sizes[at]; } input.nextElementSibling.textContent = sizes[at]; });
       return;
     }
@@ -120,14 +120,14 @@ export class LayoutView {
       const rows = value.arrays.map((array) => {
         const more = array.alternatives.length > 0 || array.wishes.length > 0 || array.fixed;
         const why = more ? h("details", {}, h("summary", {}, array.fixed ? "no choice" : `${array.alternatives.length} alternative${array.alternatives.length === 1 ? "" : "s"}`),
-          array.fixed && h("p", {}, array.fixed), array.wishes.map((wish) => h("p", {}, `asked: ${wish}`)),
-          array.alternatives.length > 0 && table(["layout", "cost", "traffic", "denied", "copies"], array.alternatives.map((a) => [h("code", {}, `${a.chosen ? "✓ " : ""}${a.layout}`), { number: us(a.traffic + a.denied + a.copies) }, { number: us(a.traffic) }, { number: us(a.denied) }, { number: us(a.copies) }]))) : "";
+          array.fixed && h("p", {}, array.fixed), array.wishes.map((wish) => h("p", {}, `preference: ${wish}`)),
+          array.alternatives.length > 0 && table(["layout", "cost", "traffic", "missed preferences", "copies"], array.alternatives.map((a) => [h("code", {}, `${a.chosen ? "✓ " : ""}${a.layout}`), { number: us(a.traffic + a.denied + a.copies) }, { number: us(a.traffic) }, { number: us(a.denied) }, { number: us(a.copies) }]))) : "";
         const padding = array.bytes - array.useful;
         return [array.name, h("button", { class: "link", title: "Show it in memory", onclick: () => show(array) }, array.shape), { number: bytes(array.bytes) }, { number: padding > 0 ? h("button", { class: "link", title: "Why it is padded", onclick: () => show(array) }, `${(100 * padding / array.bytes).toFixed(0)} %`) : "–" }, h("span", {}, h("b", {}, array.space), ` ${array.place_reason}`), why];
       });
       this.#assignment.replaceChildren(
-        h("p", {}, `On ${this.#app.chip}: ${seconds(value.seconds)} of memory traffic${value.is_best ? ", and no assignment costs less" : ""}. VMEM: ${bytes(value.vmem_peak)} of ${bytes(value.vmem_bytes)} at most.`),
-        h("div", { class: "wide" }, table(["array", "type and layout", "bytes", "padding", "where, and why", "why this layout"], rows)));
+        h("p", {}, `On ${this.#app.chip}: ${seconds(value.seconds)} of memory traffic${value.is_best ? "; no assignment costs less" : ""}. VMEM: at most ${bytes(value.vmem_peak)} of ${bytes(value.vmem_bytes)} in use.`),
+        h("div", { class: "wide" }, table(["array", "type and layout", "bytes", "padding", "memory, and why", "why this layout"], rows)));
     } catch (error) {
       if (generation !== this.#generation) return;
       if (!this.#chosen) this.#draw();

@@ -1,10 +1,10 @@
-// The page's state in the fragment of its address: JSON, deflated, base64url. Nothing is sent: a
-// fragment stays in the browser.
+// Stores the page's state in the fragment of its URL: JSON, deflated, in base64url. Browsers do not
+// send fragments to servers.
 
 const through = async (bytes, stream) =>
   new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 
-/** A state as a fragment. */
+/** Encodes a state as a fragment. */
 export async function encode(state) {
   const bytes = await through(new TextEncoder().encode(JSON.stringify(state)), new CompressionStream("deflate-raw"));
   let text = "";
@@ -12,7 +12,7 @@ export async function encode(state) {
   return `#s=${btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
 }
 
-/** The state of a fragment; null if there is none, or it is damaged. */
+/** Decodes a fragment; null if it is empty or damaged. */
 export async function decode(fragment) {
   const match = /^#s=([\w-]+)$/.exec(fragment);
   if (!match) return null;

@@ -1,4 +1,4 @@
-// The page: its text, its views, and its state.
+// The page: its editor, its views, and its state.
 import { Compiler, ProblemError, StoppedError } from "./compiler.js";
 import { makeEditor } from "./editor.js";
 import { examples } from "./examples.js";
@@ -11,17 +11,17 @@ import { TpuView } from "./tpu.js";
 import { h, seconds } from "./dom.js";
 
 const TABS = ["graph", "layout", "code", "memory", "tpu"];
-/** Answers that take longer than this are not waited for when the text changes. */
+/** When the text changes, requests that have run for longer than this (in ms) are cancelled. */
 const WORTH_WAITING = 150;
-/** After this long, the page offers to stop. */
+/** After this many milliseconds, the page shows a Stop button. */
 const PATIENCE = 700;
 
 const byId = (id) => document.getElementById(id);
 const compiler = new Compiler();
 let tab = "graph", isKernel = false, lastGood = null, problem = null, editor, selection = null, graphAnswer = null, opened = false;
-/** What open sizes were set to, by name, and whether they are left open. */
+/** The values of symbolic sizes, by name, and whether all sizes stay symbolic. */
 let sizes = { values: {}, leave_open: false };
-/** By view: whether it shows the program as it is. */
+/** The views that are up to date. */
 const fresh = new Set();
 
 const status = (text, isError = false) => {
@@ -31,7 +31,7 @@ const status = (text, isError = false) => {
 
 const app = {
   chip: "v5e",
-  /** Asks about the program; a stopped worker opens it again first. */
+  /** Sends a request about the program; a worker that was stopped opens it again first. */
   ask: (request) => compiler.ask(request),
   changed: () => { clearTimeout(app.timer); app.timer = setTimeout(remember, 300); },
   mark: (line, scroll) => editor.mark(line, scroll),
@@ -40,7 +40,7 @@ const app = {
   showKernel: (unit) => { views.code.want(unit); fresh.delete("code"); choose("code"); },
   choose: (name) => choose(name),
   showUnit: (unit) => { views.graph.want(unit); choose("graph"); },
-  /** The graph, asked for once for each text. */
+  /** The graph, requested once for each text. */
   graph: () => {
     if (graphAnswer === null) {
       graphAnswer = compiler.ask({ ask: "graph" }).then(({ value }) => value);
@@ -80,12 +80,12 @@ const views = {
 async function remember() {
   const state = { text: editor.text, tab, chip: app.chip, select: views.graph.state, shape: views.layout.chosen, code: views.code.state, machine: views.memory.state, sizes };
   const fragment = await encode(state);
-  // A program of megabytes is no link.
+  // A very large program does not fit in a link.
   if (fragment.length < 200_000) history.replaceState(null, "", fragment);
   return fragment;
 }
 
-/** Shows a view, and brings it up to date. */
+/** Shows a view and updates it. */
 async function choose(name) {
   tab = name;
   for (const each of TABS) {
@@ -107,10 +107,10 @@ async function refresh() {
 }
 
 let opening = 0, timer = 0;
-/** A text that is opened once the compiler has answered what it was asked before. */
+/** A text to open as soon as the compiler has answered earlier requests. */
 let waiting = null;
 
-/** Opens a text that was typed: at once, or after answers that come soon. */
+/** Opens a text that was typed: at once, or after earlier requests that finish soon. */
 function typed(text) {
   if (select.value !== "" && examples[Number(select.value)].text !== text) select.value = "";
   app.hideTip();
@@ -128,16 +128,16 @@ function openWaiting() {
   if (text !== null) open(text);
 }
 
-/** Reads the text, then updates the view that is seen. */
+/** Opens the text, then updates the visible view. */
 async function open(text) {
   const number = ++opening;
   const started = performance.now();
-  // What is asked of an older text is of no use.
+  // Responses about an older text are useless.
   if (compiler.isBusy && performance.now() - busySince >= WORTH_WAITING) compiler.stop();
   try {
     const reading = compiler.ask({ ask: "open", text, ...sizes });
-    // The graph is asked for before it is known that there is one: an answer about the program before
-    // is not looked at.
+    // The graph is requested before the text is known to be valid, to save time. If it is invalid, the
+    // response is about the previous program and is ignored.
     const shown = graphAnswer;
     graphAnswer = null;
     const next = tab === "graph" ? app.graph() : null;
@@ -163,7 +163,7 @@ async function open(text) {
     if (error instanceof StoppedError || number !== opening) return;
     if (!(error instanceof ProblemError)) throw error;
     const { problem: p } = error;
-    // The views keep what they showed last, pale, and can still be asked about that.
+    // The views keep showing the previous program, dimmed, and still answer requests about it.
     if (!compiler.hasProgram) compiler.reopen()?.catch(() => {});
     byId("views").classList.add("stale");
     editor.show(p.line > 0 ? [p] : []);
@@ -172,7 +172,7 @@ async function open(text) {
   }
 }
 
-/** Sliders for sizes that the program leaves open. */
+/** Shows a slider for each symbolic size. */
 function showSizes(open) {
   const bar = byId("sizes");
   bar.hidden = open.length === 0;
@@ -187,7 +187,7 @@ function showSizes(open) {
       type: "range", min: Math.max(lower, 1), max: Math.min(upper, Math.max(64, 2 * (value ?? 8))), value: value ?? 8, "data-size": name,
       oninput: (event) => { event.target.nextElementSibling.textContent = event.target.value; set(name, Number(event.target.value)); },
     }), h("output", {}, value ?? "any"))),
-    h("label", {}, h("input", { type: "checkbox", id: "leave-open", onchange: (event) => { sizes.leave_open = event.target.checked; typed(editor.text); } }), " leave open"));
+    h("label", {}, h("input", { type: "checkbox", id: "leave-open", onchange: (event) => { sizes.leave_open = event.target.checked; typed(editor.text); } }), " keep symbolic"));
   }
   for (const { name, value } of open) {
     const input = bar.querySelector(`[data-size="${CSS.escape(name)}"]`);
@@ -203,7 +203,7 @@ function showSizes(open) {
 }
 
 let busySince = null, patience = 0;
-/** What the status said before it said that the compiler works. */
+/** The status text that was replaced by "Working…". */
 let before = null;
 compiler.onbusy = (isBusy) => {
   if (isBusy) {
@@ -226,7 +226,7 @@ compiler.onbusy = (isBusy) => {
 byId("stop").addEventListener("click", () => {
   compiler.stop();
   fresh.clear();
-  status("Stopped. The views show what was found before; change the program to go on.", true);
+  status("Stopped. The views still show earlier results; change the program to continue.", true);
   compiler.reopen()?.catch(() => {});
 });
 
@@ -269,13 +269,13 @@ byId("share").addEventListener("click", async () => {
   const fragment = await remember();
   try {
     await navigator.clipboard.writeText(location.href.replace(/#.*$/, "") + fragment);
-    status("The link is copied. It holds the whole program; nothing was sent.");
+    status("The link was copied. It contains the whole program; nothing was sent to a server.");
   } catch {
-    status("The link is in the address bar. It holds the whole program; nothing was sent.");
+    status("The link is in the address bar. It contains the whole program; nothing was sent to a server.");
   }
 });
 
-// The width of the program.
+// The width of the editor.
 const divider = byId("divider");
 const widen = (share) => {
   const kept = Math.min(70, Math.max(15, share));
@@ -311,7 +311,7 @@ async function begin() {
   await restore(state);
   for (const each of TABS) byId(`view-${each}`).hidden = each !== tab;
   choose(tab);
-  // Somebody may have typed meanwhile.
+  // The user may have typed while the compiler was loading.
   ready = true;
   await open(editor.text);
 }

@@ -1,4 +1,4 @@
-// Memory and time on a CPU: the arena over the schedule, and what each step costs at most speed.
+// Memory and time on a CPU: the arena over the schedule, and a lower bound of each step's time.
 import { h, s, bytes, seconds, notice, table } from "./dom.js";
 
 const WIDTH = 900, LEFT = 70, HEIGHT = 240;
@@ -11,7 +11,7 @@ export class MemoryView {
     this.#app = app;
     const number = (name, text, unit) => h("label", {}, `${text} `, h("input", { type: "number", min: "0.1", step: "any", value: this.#machine[name], oninput: (event) => { this.#machine[name] = Math.max(0.1, Number(event.target.value) || 1); this.#app.changed(); if (this.#memory) this.#draw(); } }), ` ${unit}`);
     this.#body = h("div", {});
-    this.#form = h("div", { class: "form" }, h("span", {}, "For a machine with"), number("flops", "", "GFLOP/s"), number("bandwidth", "and", "GB/s of memory"));
+    this.#form = h("div", { class: "form" }, h("span", {}, "On a machine with"), number("flops", "", "GFLOP/s"), number("bandwidth", "and", "GB/s of memory"));
     panel.append(this.#form, this.#body);
   }
 
@@ -56,18 +56,18 @@ export class MemoryView {
     const shown = rows.slice(0, 60);
     this.#body.replaceChildren(
       h("section", {}, h("h2", {}, "The arena, step by step"),
-        h("p", {}, arena === null ? `The arena takes ${this.#memory.arena} bytes, which depends on sizes known at run time.` : `Intermediate arrays take ${bytes(arena)} at most; inputs, constants and results ${bytes(outside)} beside that.`),
+        h("p", {}, arena === null ? `The arena takes ${this.#memory.arena} bytes, which depends on sizes known at run time.` : `Intermediate arrays take at most ${bytes(arena)}; inputs, constants and results take another ${bytes(outside)}.`),
         arena > 0 && held.length > 0 ? this.#arena() : h("p", { class: "note" }, "The arena is empty: no intermediate array is written.")),
       h("section", {}, h("h2", {}, "Where the time goes"),
         ...this.#slowest(rows[0], total),
-        h("p", { class: "note" }, `An estimate from below: each step as fast as this machine computes or moves bytes, whichever takes longer; together ${seconds(total)}. Steps in loops are counted once.`),
+        h("p", { class: "note" }, `A lower bound: each step takes as long as its arithmetic or its memory traffic, whichever is longer; ${seconds(total)} in total. Steps in loops are counted once.`),
         h("div", { class: "wide" }, table(["step", "what", "operations", "bytes", "at least", "bound by", ""], shown.map(({ step, number, time: t }) => {
           const computes = t !== null && step.operations / (this.#machine.flops * 1e9) > step.bytes / (this.#machine.bandwidth * 1e9);
           return [number, [step.unit === undefined ? step.label : h("button", { class: "link", title: "Show its code", onclick: () => this.#app.showKernel(step.unit) }, step.label), `${step.depth ? " (in a loop)" : ""}${step.strips > 1 ? ` (${step.strips} strips)` : ""}`], { number: step.operations === null ? "?" : Math.round(step.operations).toLocaleString("en") }, { number: step.bytes === null ? "?" : bytes(Math.round(step.bytes)) }, { number: t === null ? "?" : seconds(t) }, t === null ? "" : computes ? "arithmetic" : "memory", h("span", { class: `meter ${computes ? "arithmetic" : "traffic"}`, style: `width:${(100 * (t ?? 0) / most).toFixed(1)}px` })];
         }))), rows.length > shown.length && h("p", { class: "note" }, `and ${rows.length - shown.length} shorter steps.`)));
   }
 
-  /** Where the time of the slowest step goes. */
+  /** A sentence about the slowest step and what bounds it. */
   #slowest(row, total) {
     if (!row || row.time === null || row.time === 0) return [];
     const { step, time } = row;
@@ -89,6 +89,6 @@ export class MemoryView {
     const sides = [0, 0.5, 1].map((share) => s("text", { x: LEFT - 6, y: Math.min(HEIGHT, Math.max(10, y(share * arena) + 4)), "text-anchor": "end" }, bytes(Math.round(share * arena))));
     return h("div", { class: "wide" }, s("svg", { class: "arena", viewBox: `0 0 ${WIDTH} ${HEIGHT + 40}`, role: "img", "aria-label": `${held.length} arrays in an arena of ${bytes(arena)} over ${steps.length} steps` },
       s("rect", { class: "ground", x: LEFT, y: 0, width: WIDTH - LEFT, height: HEIGHT }), rects, ticks, sides,
-      s("text", { x: LEFT + (WIDTH - LEFT) / 2, y: HEIGHT + 36, "text-anchor": "middle" }, "step of the schedule; up: bytes of the arena")));
+      s("text", { x: LEFT + (WIDTH - LEFT) / 2, y: HEIGHT + 36, "text-anchor": "middle" }, "horizontal: step of the schedule; vertical: bytes of the arena")));
   }
 }

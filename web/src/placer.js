@@ -1,9 +1,9 @@
-// Places boxes and edges of a graph, in a worker of its own: a large graph takes seconds, in which the
-// page goes on. A placing that is asked for again, or is stopped, ends with its worker.
+// Lays out the boxes and edges of a graph in its own worker, because a large graph takes seconds and
+// the page must stay responsive. Stopping a layout, or starting another one, terminates the worker.
 
 /* global PLACER_SOURCE */
 
-/** A placing that was given up. */
+/** The error of a layout that was stopped. */
 export class PlacingStopped extends Error {}
 
 export class Placer {
@@ -12,7 +12,7 @@ export class Placer {
   #waiting = null;
 
   constructor() {
-    // Warm before it is needed.
+    // Start the worker before it is needed.
     this.#start();
   }
 
@@ -37,9 +37,9 @@ export class Placer {
   }
 
   /**
-   * Places a graph: boxes have `id`, `width`, `height` and maybe `cluster`; clusters `id` and maybe
-   * `parent`; edges `from` and `to`. Gives `width`, `height`, places of boxes and clusters by id
-   * (their middle), and the points of each edge.
+   * Lays out a graph. Boxes have `id`, `width`, `height` and optionally `cluster`; clusters `id` and
+   * optionally `parent`; edges `from` and `to`. Resolves to `width`, `height`, the centres of boxes and
+   * clusters by id, and the points of each edge.
    */
   place(graph) {
     this.stop();
@@ -50,7 +50,7 @@ export class Placer {
     });
   }
 
-  /** Gives up what is being placed. */
+  /** Stops the current layout. */
   stop() {
     if (!this.#waiting) return;
     const { reject } = this.#waiting;

@@ -1,7 +1,7 @@
-// Places a graph by dagre.
+// Lays out a graph with dagre.
 import * as dagre from "@dagrejs/dagre";
 
-/** With more boxes than this, ranks are those of a tree: the best ones take many seconds. */
+/** With more boxes than this, the faster `tight-tree` ranker is used: `network-simplex` takes many seconds. */
 const LARGE = 450;
 
 function place({ boxes, edges, clusters }) {

@@ -1,4 +1,4 @@
-// A simulated TPU core: the report that `tegula simulate --report` writes, in a part of the page.
+// A simulated TPU core: shows the report that `tegula simulate --report` writes.
 import { h, notice } from "./dom.js";
 import { chipChoice } from "./layout.js";
 import reportStyle from "../../crates/draw/src/tpu_report/style.css";
@@ -18,21 +18,21 @@ export class TpuView {
 
   async update() {
     const generation = ++this.#generation;
-    this.#bar.replaceChildren(chipChoice(this.#app.chip, (chip) => { this.#app.chip = chip; this.#app.changed(); this.update(); }), h("span", { class: "note" }, "Simulated without values, from the chip's stated numbers. Control and wheel zoom a picture; drag to move."));
+    this.#bar.replaceChildren(chipChoice(this.#app.chip, (chip) => { this.#app.chip = chip; this.#app.changed(); this.update(); }), h("span", { class: "note" }, "Timing only, without values, from the chip's published specifications. Hold Control and turn the wheel to zoom a picture; drag to move it."));
     const root = this.#host.shadowRoot;
     try {
       const { value } = await this.#app.ask({ ask: "tpu", chip: this.#app.chip });
       if (generation !== this.#generation) return;
       root.replaceChildren(h("style", {}, reportStyle), h("style", {}, `:host { display: block; color: var(--text); } section { background: var(--panel); }`));
       const template = document.createElement("template");
-      // The compiler wrote this; it escapes all names.
+      // Safe to insert: the compiler wrote this HTML and escapes all names.
       template.innerHTML = value.summary + value.sections.map(({ id, title, html }) => `<section id="${id}"><h2>${title}</h2>${html}</section>`).join("");
       root.append(template.content);
       if (document.documentElement.dataset.theme) this.#host.dataset.theme = document.documentElement.dataset.theme;
       zoomPictures(root);
       this.#after.replaceChildren(...[
-        value.assumed_loops.length > 0 && h("p", { class: "note" }, `Assumed: ${value.assumed_loops.map(([name, trips]) => `${name} runs ${trips} times`).join(", ")}.`),
-        value.kernel && h("details", { class: "kernel-text" }, h("summary", {}, "The kernel that the program became"), h("pre", { class: "listing", tabindex: "0" }, value.kernel)),
+        value.assumed_loops.length > 0 && h("p", { class: "note" }, `Assumed, because it is not known: ${value.assumed_loops.map(([name, trips]) => `${name} runs ${trips} times`).join(", ")}.`),
+        value.kernel && h("details", { class: "kernel-text" }, h("summary", {}, "The kernel to which the program was lowered"), h("pre", { class: "listing", tabindex: "0" }, value.kernel)),
       ].filter(Boolean));
       this.#app.findings(value.findings);
     } catch (error) {

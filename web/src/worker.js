@@ -1,4 +1,4 @@
-// The compiler in a worker: one question at a time, each with its answer.
+// The compiler in a worker: it answers one request at a time.
 import { initSync, Explorer } from "../build/explorer.js";
 
 let explorer;
@@ -14,7 +14,7 @@ self.onmessage = ({ data }) => {
     const answer = explorer.ask(data.request);
     self.postMessage({ id: data.id, answer, milliseconds: performance.now() - started });
   } catch (error) {
-    // A trap: memory or stack was used up, or a bug. What it holds is not to be trusted any more.
+    // A trap: out of memory, a stack overflow, or a bug. The instance may be corrupt, so it is replaced.
     self.postMessage({ id: data.id, failed: String(error) });
   }
 };

@@ -244,7 +244,7 @@ test("an element of a loop's result needs rows of each iteration", async () => {
 
 test("a loop in a loop has a slider of its own", async () => {
   const page = await newPage();
-  await example(page, "Loops in a loop");
+  await example(page, "Nested loops");
   await page.click(".box[data-name=rows]");
   await page.waitForSelector(".details canvas.pickable");
   await page.click(".scope input[value=program]");
@@ -261,7 +261,7 @@ test("a loop in a loop has a slider of its own", async () => {
   assert.match(await inner.textContent(), /It runs 12 times/);
   await outer.locator("input[type=range]").first().fill("6");
   await page.waitForSelector(".iterations[data-name=rows][data-iteration='6']");
-  assert.match(await inner.textContent(), /inside of rows/);
+  assert.match(await inner.textContent(), /inside rows/);
   assert.match(await inner.textContent(), /It runs 7 times/);
   await inner.locator("input[type=range]").fill("3");
   await page.waitForSelector(".iterations[data-name=columns][data-iteration='3']");
@@ -284,7 +284,7 @@ test("programs without operations or elements are shown", async () => {
   const page = await newPage();
   await put(page, "HloModule same\nENTRY main { ROOT x = f32[3] parameter(0) }");
   await page.click(".box[data-name=x]");
-  await page.waitForFunction(() => /given back as it is/.test(document.querySelector(".details").textContent));
+  await page.waitForFunction(() => /returned unchanged/.test(document.querySelector(".details").textContent));
   await put(page, "HloModule nothing\nENTRY main { ROOT t = () tuple() }");
   await page.waitForSelector("#view-graph .notice");
   await put(page, "HloModule none\nENTRY main { x = f32[0,3] parameter(0)\n ROOT y = f32[0,3] negate(x) }");
@@ -380,7 +380,7 @@ test("task: why an array is padded", async () => {
 
 test("task: what to change so that a double buffer fits VMEM", async () => {
   const page = await newPage();
-  await example(page, "TPU kernel: no room in VMEM");
+  await example(page, "TPU kernel: exceeds VMEM");
   const report = () => page.evaluate(() => [...document.querySelector("#view-tpu .report").shadowRoot.querySelectorAll(".finding")].map((finding) => finding.textContent).join());
   await page.waitForFunction(() => /VMEM has 128 MiB/.test(document.querySelector("#view-tpu .report").shadowRoot.textContent));
   assert.match(await report(), /at most f32\[2,\d+,128\] for `a`/);
@@ -569,7 +569,7 @@ if (screenshots) {
         await page.mouse.click(box.x + box.width * 2.5 / 6, box.y + box.height * 2.5 / 6);
         await page.waitForSelector(".read");
         await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-graph.png`) });
-        await example(page, "Loops in a loop");
+        await example(page, "Nested loops");
         await nestedLoops(page);
         await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-loops.png`) });
         await put(page, programs.attention);
@@ -605,7 +605,7 @@ if (picturesAt > 0) {
     await page.mouse.move(2, 2);
     await page.waitForTimeout(300);
     await page.screenshot({ path: join(folder, "explorer.png") });
-    await example(page, "Loops in a loop");
+    await example(page, "Nested loops");
     await nestedLoops(page);
     await page.mouse.move(2, 2);
     await page.setViewportSize({ width: 1280, height: 1400 });

@@ -9,7 +9,7 @@ use tegula_plan::WrongInput;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An element type lacks an operation: the program is wrong.
-    #[error("there is no {op} of {element_type}")]
+    #[error("{op} is not defined for {element_type}")]
     NoSuchOperation {
         /// The operation.
         op: String,

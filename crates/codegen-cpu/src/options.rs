@@ -18,7 +18,7 @@ pub struct Options {
     pub cpu: IsaLevel,
     /// The maximum number of threads of a run, at least 1.
     pub threads: usize,
-    /// The limits from which on large arrays are stored past the caches.
+    /// The sizes above which arrays are stored past the caches.
     pub streaming: StreamLimits,
 }
 
@@ -32,7 +32,7 @@ impl Default for Options {
     }
 }
 
-/// The limits from which on stores bypass the caches.
+/// The sizes above which stores bypass the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// The bytes of the cache that an array must exceed; [`None`] for this machine's last-level
@@ -61,7 +61,7 @@ impl StreamLimits {
         parted_run: 0,
     };
 
-    /// Stores arrays past the caches that exceed so many bytes.
+    /// Stores arrays past the caches that exceed this many bytes.
     pub const fn past(cache: u64) -> Self {
         Self {
             cache: Some(cache),

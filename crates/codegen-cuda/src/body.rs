@@ -154,7 +154,7 @@ impl<'a> Body<'a> {
     pub(crate) fn element(&mut self, param: usize, index: &[Term]) -> Result<String, Error> {
         let declared = self.kernel.params.get(param);
         let declared =
-            declared.ok_or_else(|| Error::Bug(format!("there is no parameter {param}")))?;
+            declared.ok_or_else(|| Error::Bug(format!("parameter {param} is not declared")))?;
         let linear = self.of_lane(&declared.elements_before(index));
         let linear = tegula_expr::canonicalize(&linear, &self.terms.ranges);
         let at = self.own_term(&linear);
@@ -163,7 +163,7 @@ impl<'a> Body<'a> {
 
     pub(crate) fn param_type(&self, param: usize) -> Result<ElementType, Error> {
         let declared = self.kernel.params.get(param).map(|p| p.element_type);
-        declared.ok_or_else(|| Error::Bug(format!("there is no parameter {param}")))
+        declared.ok_or_else(|| Error::Bug(format!("parameter {param} is not declared")))
     }
 
     /// A name for an index variable that a statement defines.
@@ -258,7 +258,7 @@ impl<'a> Body<'a> {
     ) -> Result<(), Error> {
         let ty = self.param_type(param)?;
         let name = crate::atomics::atomic_name(op, ty)
-            .ok_or_else(|| Error::Bug(format!("there is no atomic {op:?} of {ty}")))?;
+            .ok_or_else(|| Error::Bug(format!("no atomic operation exists for {op:?} of {ty}")))?;
         // CUDA has no signed 64-bit atomics. Unsigned ones give the same bits unless
         // the operation depends on the sign, as minimum and maximum do.
         let line = match (ty, op) {

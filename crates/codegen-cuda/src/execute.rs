@@ -397,7 +397,9 @@ impl Run<'_> {
             Action::Copy { from, to, bytes } => {
                 session.copy(self.address(*from), self.address(*to), *bytes)
             }
-            _ => Err(Error::Bug("a straight piece has a turn".to_owned())),
+            _ => Err(Error::Bug(
+                "a recorded piece contains control flow".to_owned(),
+            )),
         }
     }
 }

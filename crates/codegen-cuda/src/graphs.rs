@@ -9,7 +9,8 @@ use crate::error::Error;
 use rustc_hash::FxHashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Identifies a piece: its schedule, its number in that, and the base address of the run's memory.
+/// Identifies a piece: its schedule, its number in the schedule, and the base address of the run's
+/// memory.
 pub(crate) type Piece = (u64, usize, u64);
 
 /// The most pieces that are tracked, because recordings take memory.

@@ -118,7 +118,7 @@ impl Compiler {
             let (mut major, mut minor) = (0, 0);
             match ask(&raw mut major, &raw mut minor) {
                 0 => (major, minor),
-                code => return Err(format!("nvrtcVersion gives {code}")),
+                code => return Err(format!("nvrtcVersion returns error code {code}")),
             }
         };
         libraries.push(library);

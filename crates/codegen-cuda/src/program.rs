@@ -379,7 +379,9 @@ impl Maker<'_> {
             function: choose, ..
         }) = launches.steps.first()
         else {
-            return Err(Error::Bug("a choice has no function".to_owned()));
+            return Err(Error::Bug(
+                "a conditional's first step must be a launch".to_owned(),
+            ));
         };
         Ok(Stage::Choice {
             selector,

@@ -34,8 +34,8 @@ pub(crate) enum Action {
         number: usize,
         actions: Vec<Action>,
     },
-    /// Runs iterations until the guard, which each iteration sets, is 0. Iterations that are launched
-    /// after that change nothing.
+    /// Runs iterations until the guard, which each iteration sets, is 0. Iterations that are
+    /// launched after that change nothing.
     Repeat {
         iteration: Vec<Action>,
         guard: u64,
@@ -178,7 +178,9 @@ fn reserve(next: &mut u64, bytes: u64) -> Result<u64, Error> {
     let end = place
         .checked_add(bytes)
         .and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
-    *next = end.ok_or_else(|| Error::Sizes("the program's arrays do not fit".to_owned()))?;
+    *next = end.ok_or_else(|| {
+        Error::Sizes("the program's arrays exceed the 64-bit address space".to_owned())
+    })?;
     Ok(place)
 }
 
@@ -234,7 +236,7 @@ impl Resolver<'_> {
                 offset.and_then(|offset| self.arena.checked_add(offset))
             }
         };
-        found.ok_or_else(|| Error::Bug(format!("{value} has no place")))
+        found.ok_or_else(|| Error::Bug(format!("{value} has no address")))
     }
 
     fn places(&self, values: &[ValueId]) -> Result<Vec<u64>, Error> {
@@ -260,7 +262,9 @@ impl Resolver<'_> {
             return Ok(None);
         };
         let &[lhs, rhs, ref added @ ..] = &product.operands[..] else {
-            return Err(Error::Bug("a product has no factors".to_owned()));
+            return Err(Error::Bug(
+                "a matrix product must have at least two operands".to_owned(),
+            ));
         };
         let [a, b] = match matrices.swapped {
             true => [rhs, lhs],
@@ -280,7 +284,7 @@ impl Resolver<'_> {
             None => ALIGNMENT as u32,
         });
         let Some(choice) = self.session.choose(&matrices, alignment)? else {
-            tracing::info!(%matrices, "the library has no such product");
+            tracing::info!(%matrices, "the library does not support this product");
             return Ok(None);
         };
         if choice.workspace > 0 {
@@ -451,7 +455,9 @@ impl Resolver<'_> {
         };
         let places = |slots: &[Slot]| -> Result<Vec<u64>, Error> {
             let places: Option<Vec<u64>> = slots.iter().map(place).collect();
-            places.ok_or_else(|| Error::Bug("a series has not so many arrays".to_owned()))
+            places.ok_or_else(|| {
+                Error::Bug("a kernel sequence uses an array number that is out of range".to_owned())
+            })
         };
         let mut actions = Vec::with_capacity(launches.steps.len());
         for step in &launches.steps {
@@ -535,7 +541,7 @@ impl Resolver<'_> {
     ) -> Result<Option<Action>, Error> {
         let function = self.functions.get(number);
         let function =
-            function.ok_or_else(|| Error::Bug(format!("there is no function {number}")))?;
+            function.ok_or_else(|| Error::Bug(format!("function {number} was not compiled")))?;
         let mut grid = [0u32; 3];
         for (blocks, term) in grid.iter_mut().zip(&function.grid) {
             let wanted = self.number(term)?;

@@ -109,7 +109,9 @@ impl Session for &Simulated {
     }
 
     fn multiply(&self, _product: &Product<'_>) -> Result<(), Error> {
-        Err(Error::Bug("the simulated device has no library".to_owned()))
+        Err(Error::Bug(
+            "the simulated device does not have cuBLASLt".to_owned(),
+        ))
     }
 
     fn record(
@@ -121,7 +123,7 @@ impl Session for &Simulated {
 
     fn replay(&self, _recording: Recording) -> Result<(), Error> {
         Err(Error::Bug(
-            "the simulated device records nothing".to_owned(),
+            "the simulated device cannot record graphs".to_owned(),
         ))
     }
 

@@ -48,7 +48,9 @@ impl Lowering<'_> {
         }
         let is_loop = self.schedule.controls[control].is_loop;
         let open = self.open.last_mut();
-        let open = open.ok_or_else(|| tegula_ir::Error::bug("a part of nothing"))?;
+        let open = open.ok_or_else(|| {
+            tegula_ir::Error::bug("a part of a loop or conditional starts outside of one")
+        })?;
         open.parts.push(before);
         if is_loop {
             open.decides = decides;
@@ -62,10 +64,14 @@ impl Lowering<'_> {
         let is_loop = self.schedule.controls[control].is_loop;
         let last = std::mem::take(&mut self.program.body);
         let open = self.open.pop();
-        let open = open.ok_or_else(|| tegula_ir::Error::bug("a loop ends before it begins"))?;
+        let open = open.ok_or_else(|| {
+            tegula_ir::Error::bug("a loop or conditional ends that was not started")
+        })?;
         self.program.body = open.outside;
         let decides = open.decides;
-        let decides = decides.ok_or_else(|| tegula_ir::Error::bug("nothing decides"))?;
+        let decides = decides.ok_or_else(|| {
+            tegula_ir::Error::bug("a loop or conditional has no condition or selector")
+        })?;
         if is_loop {
             self.push(StatementKind::While {
                 condition: open.parts.into_iter().next().unwrap_or_default(),
@@ -112,7 +118,10 @@ impl Lowering<'_> {
         let place = self.held_by(&[to])?[0];
         let Some(from) = what.by else {
             let Def::Constant(literal) = &self.assignment.program.values[what.value].def else {
-                return Err(tegula_ir::Error::bug("a value was lost").into());
+                return Err(tegula_ir::Error::bug(
+                    "a value that is needed has no buffer and is not a constant",
+                )
+                .into());
             };
             return self.fill(&literal.clone(), place);
         };
@@ -154,7 +163,10 @@ impl Lowering<'_> {
                 let mut shape = program.values[held.value].shape.clone();
                 shape.layout = Some(Box::new(self.assignment.flat(held.value)));
                 let Def::Constant(literal) = &program.values[held.value].def else {
-                    return Err(tegula_ir::Error::bug("a value was lost").into());
+                    return Err(tegula_ir::Error::bug(
+                        "a value that is needed has no buffer and is not a constant",
+                    )
+                    .into());
                 };
                 let literal = literal.clone();
                 let constant = self.plain("scalar", Space::Hbm, shape);

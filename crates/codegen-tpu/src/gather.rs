@@ -28,7 +28,7 @@ const MOST_ROWS_OF_A_TILE: i64 = 64;
 
 /// A gather of rows.
 struct Rows {
-    /// The gather, and what it takes.
+    /// The gather, and its array of indices.
     gather: InstructionId,
     indices: InstructionId,
     /// The parameter that it gathers from, and the dimension.
@@ -177,7 +177,9 @@ impl Rows {
         let result = module[self.gather].shape.as_array().map(ArrayShape::rank);
         let ranks = [self.row.len(), indices.len(), result.unwrap_or(0)];
         let roles = self.dims.roles(ranks);
-        let roles = roles.ok_or_else(|| tegula_ir::Error::bug("a gather has no roles"))?;
+        let roles = roles.ok_or_else(|| {
+            tegula_ir::Error::bug("a gather's dimension numbers are inconsistent")
+        })?;
         let mut sizes: Vec<i64> = roles.indices.iter().map(|&dim| indices[dim]).collect();
         let batch_count = sizes.len() as i64;
         let kept = self.row.iter().enumerate();

@@ -98,7 +98,10 @@ impl Lowering<'_> {
         let (module, values) =
             tegula_tpu_schedule::kernel_module(self.module, self.assignment, kernel)?;
         if values.len() != reads.len() {
-            return Err(tegula_ir::Error::bug("a kernel's reads were lost").into());
+            return Err(tegula_ir::Error::bug(
+                "a kernel's module has another number of parameters than the kernel reads arrays",
+            )
+            .into());
         }
         let module = self.through_views(module, reads)?;
         let (reads, writes) = (self.held_by(reads)?, self.held_by(writes)?);

@@ -41,13 +41,13 @@ pub enum LowerError {
     Unsupported {
         /// The instruction.
         instruction: String,
-        /// A description of it.
+        /// A description of the unsupported kind.
         what: &'static str,
     },
     /// A kernel whose arrays do not fit in VMEM and which cannot be divided into blocks.
     #[error(
-        "`{instruction}` needs {needed} bytes of VMEM at once where {limit} are left for a \
-         kernel, and cannot be cut into blocks"
+        "`{instruction}` needs {needed} bytes of VMEM at once, but only {limit} are free for \
+         a kernel, and it cannot be divided into blocks"
     )]
     Room {
         /// The kernel's instruction.
@@ -59,8 +59,8 @@ pub enum LowerError {
     },
     /// A kernel that was lowered to code which needs more memory than is reserved for it.
     #[error(
-        "`{instruction}` holds {needed} bytes of VMEM beside what is kept there, and {limit} \
-         are reserved for it"
+        "`{instruction}` needs {needed} bytes of VMEM besides the arrays kept there, but only \
+         {limit} are reserved for it"
     )]
     Reserved {
         /// The kernel's instruction.
@@ -410,9 +410,10 @@ impl Lowering<'_> {
             } => self.kernel(*region, *kernel, reads, writes),
             Step::Pass { what, to, .. } => self.pass(*what, *to),
             Step::Leave(control) => self.leave(*control),
-            Step::Part { .. } => {
-                Err(tegula_ir::Error::bug("a part of the schedule is not a step").into())
-            }
+            Step::Part { .. } => Err(tegula_ir::Error::bug(
+                "a part of a loop or conditional appears as a step",
+            )
+            .into()),
             Step::Relayout { from, to, .. } => self.relayout(*from, *to),
             Step::Bitcast { root, from, to } => {
                 self.views.insert(*to, (*root, *from));

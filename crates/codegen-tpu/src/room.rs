@@ -197,8 +197,8 @@ mod tests {
         let error = placed(1 << 20, 12287, TWO_KERNELS).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`a kernel` holds 12288 bytes of VMEM beside what is kept there, and 12287 are \
-             reserved for it"
+            "`a kernel` needs 12288 bytes of VMEM besides the arrays kept there, but only \
+             12287 are reserved for it"
         );
         let error = placed(20479, 1 << 20, TWO_KERNELS).unwrap_err();
         assert!(error.to_string().contains("12287 are reserved"), "{error}");

@@ -47,15 +47,14 @@ pub enum Error {
     },
     /// Other users could put machine code there.
     #[error(
-        "the cache {folder} is refused, as it holds machine code: it must be a folder of yours to \
-         which nobody else can write (`chmod go-w {folder}`)"
+        "the cache {folder} is not safe for machine code: it must be a folder that you own and nobody else can write to (`chmod go-w {folder}`)"
     )]
     NotPrivate {
         /// The folder.
         folder: PathBuf,
     },
     /// The environment does not say where the user's caches are.
-    #[error("there is no folder for a cache: neither XDG_CACHE_HOME nor HOME is set")]
+    #[error("no folder for the cache is known: set XDG_CACHE_HOME or HOME")]
     NoHome,
 }
 

@@ -80,7 +80,7 @@ impl fmt::Debug for CustomCallHandler {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// The target has a handler already.
-    #[error("the custom call `{0}` has a handler already")]
+    #[error("the custom call `{0}` already has a handler")]
     Taken(String),
     /// The target is built in and cannot have a handler.
     #[error("the custom call `{0}` is built in and cannot be overridden")]
@@ -115,7 +115,9 @@ pub enum CustomCallError {
         reason: String,
     },
     /// The handler returned a wrong number of arrays.
-    #[error("the handler of the custom call `{target}` gave {actual} arrays, not {expected}")]
+    #[error(
+        "the handler of the custom call `{target}` returned {actual} arrays, expected {expected}"
+    )]
     Count {
         /// `custom_call_target=`.
         target: String,
@@ -126,7 +128,7 @@ pub enum CustomCallError {
     },
     /// The handler returned an array of a wrong shape.
     #[error(
-        "the handler of the custom call `{target}` gave {actual} as result {index}, not {expected}"
+        "the handler of the custom call `{target}` returned {actual} as result {index}, expected {expected}"
     )]
     Shape {
         /// `custom_call_target=`.

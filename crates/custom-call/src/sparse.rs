@@ -25,8 +25,7 @@ impl Rows {
                 return Err(format!("{} is not an index type", x.element_type()));
             }
             let number = |Wrapping(x): Wrapping<i64>| {
-                usize::try_from(x)
-                    .map_err(|_| format!("{x} is not an index: expected a number from 0"))
+                usize::try_from(x).map_err(|_| format!("expected a non-negative index, found {x}"))
             };
             load::<Wrapping<i64>>(x).into_iter().map(number).collect()
         };
@@ -71,7 +70,7 @@ pub(crate) fn csr_times_dense(
     results: &[ArrayShape],
 ) -> Result<Vec<Literal>, String> {
     let ([values, starts, columns, dense], [result]) = (operands, results) else {
-        return Err("the routine has four operands and a result".to_owned());
+        return Err("expected four operands and one result".to_owned());
     };
     let (dense_dims, dims) = (dense.shape().static_dims(), result.static_dims());
     let (dense_dims, dims) = (dense_dims.unwrap_or_default(), dims.unwrap_or_default());

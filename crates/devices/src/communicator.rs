@@ -219,7 +219,7 @@ pub enum ExchangeError {
         name: String,
     },
     /// Members did not join in time.
-    #[error("`{name}` waited {} s for device {}", .timeout.as_secs_f64(), list(.missing))]
+    #[error("`{name}` waited {} s for device {}, which did not take part", .timeout.as_secs_f64(), list(.missing))]
     TimedOut {
         /// The instruction.
         name: String,
@@ -237,7 +237,7 @@ pub enum ExchangeError {
         reason: String,
     },
     /// The process of a member is lost, or has ended.
-    #[error("`{name}` waits for process {process}, which is lost: {reason}")]
+    #[error("`{name}` waits for process {process}, whose connection is lost: {reason}")]
     Lost {
         /// The instruction.
         name: String,
@@ -258,7 +258,7 @@ pub enum ExchangeError {
         process: usize,
     },
     /// The caller is not a member of the exchange.
-    #[error("device {device} is not a member of the exchange `{name}`")]
+    #[error("device {device} calls the exchange `{name}` but is not a member of its group")]
     NoMember {
         /// The caller.
         device: usize,

@@ -86,7 +86,7 @@ pub enum GroupError {
     #[error("`use_global_device_ids` needs `replica_groups` that name devices")]
     GlobalWithoutGroups,
     /// A number is out of range.
-    #[error("the groups name number {number}: expected 0 to below {count}")]
+    #[error("the groups contain {number}: expected numbers from 0 to below {count}")]
     OutOfRange {
         /// The number.
         number: i64,
@@ -94,22 +94,24 @@ pub enum GroupError {
         count: usize,
     },
     /// A number occurs twice.
-    #[error("the groups name {number} twice")]
+    #[error("the groups contain {number} twice: expected each number once")]
     Twice {
         /// The number.
         number: i64,
     },
     /// A device is not in any group.
-    #[error("device {device} is in no group")]
+    #[error("device {device} is in no group: expected each device in one group")]
     Left {
         /// The device.
         device: usize,
     },
     /// The iota form does not describe a list of groups.
-    #[error("the iota form of the groups must have two dimensions, groups and their size")]
+    #[error(
+        "the iota form of the groups must have two dimensions: the number of groups and the size of a group"
+    )]
     Iota,
     /// The operation is not a collective.
-    #[error("the operation has no groups")]
+    #[error("expected a collective operation, which has groups")]
     NoCollective,
 }
 

@@ -318,7 +318,10 @@ mod tests {
         let Err(RunError::Device { error, .. }) = results else {
             panic!("{results:?}");
         };
-        assert_eq!(error, "`all` waited 0.1 s for device 1");
+        assert_eq!(
+            error,
+            "`all` waited 0.1 s for device 1, which did not take part"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Kernels as text: the kernel language before and after each pass, Cranelift IR, assembly, and
-//! which line came from which.
+//! A kernel's code as text: the kernel language before and after each pass, Cranelift IR, and
+//! assembly, with the source line of each generated line.
 
 use crate::memory::flat_steps;
 use crate::{Problem, Session};
@@ -12,7 +12,7 @@ use tegula_fusion::{FusedRegion, Unit};
 use tegula_ir::PassManager;
 use tegula_plan::{KernelId, KernelText, Plan, Step};
 
-/// Which instructions assembly is made of.
+/// The instruction set of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isa {
@@ -37,23 +37,23 @@ impl Isa {
     }
 }
 
-/// A kernel of the plan; equal kernels are one.
+/// A kernel of the plan. Equal kernels are listed once.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelInfo {
     /// Its number.
     pub kernel: u32,
     /// Its name in the plan's text.
     pub name: String,
-    /// The fused units that call it, by place in the graph's units.
+    /// The fused units that call it, as indices into the graph's units.
     pub units: Vec<usize>,
 }
 
-/// What one pass made of a kernel.
+/// A kernel after one pass.
 #[derive(Clone, Debug, Serialize)]
 pub struct PassText {
-    /// The pass.
+    /// The pass's name.
     pub pass: String,
-    /// The kernel, or its parts, after it.
+    /// The kernel, or its parts, after the pass.
     pub text: String,
 }
 
@@ -62,7 +62,8 @@ pub struct PassText {
 pub struct CodeLines {
     /// The lines.
     pub lines: Vec<String>,
-    /// By line: the line of [`KernelCode::compiled`] that it came from, from 1; 0 if from none.
+    /// For each line, the line of [`KernelCode::compiled`] that it was generated from, counted
+    /// from 1; 0 if it has no source line.
     pub sources: Vec<usize>,
 }
 
@@ -78,7 +79,7 @@ impl CodeLines {
     }
 }
 
-/// A kernel on its way to machine code.
+/// A kernel at each stage of compilation.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelCode {
     /// Its name.
@@ -87,11 +88,11 @@ pub struct KernelCode {
     pub text: String,
     /// The passes that changed it, in order.
     pub passes: Vec<PassText>,
-    /// The kernel after all passes, part by part if it was split: what code is made from.
+    /// The kernel after all passes, from which code is generated; part by part if it was split.
     pub compiled: String,
-    /// Cranelift IR, or why there is none.
+    /// Cranelift IR, or the reason why it is missing.
     pub clif: Result<CodeLines, String>,
-    /// Assembly, or why there is none.
+    /// Assembly, or the reason why it is missing.
     pub assembly: Result<CodeLines, String>,
 }
 
@@ -113,7 +114,7 @@ impl Session {
                 _ => None,
             })
             .collect();
-        // The plan has the units' steps in their order.
+        // The plan's steps are in the order of the units.
         let same = calls.len() == steps.len();
         let same = same
             && calls
@@ -133,15 +134,17 @@ impl Session {
         Ok(kernels.collect())
     }
 
-    /// One kernel on its way to machine code.
+    /// One kernel at each stage of compilation.
     ///
     /// # Errors
-    /// As [`Session::planned`]; there is no such kernel.
+    /// As [`Session::planned`]; `kernel` is not a kernel of the plan.
     pub fn kernel_code(&self, kernel: u32, isa: Isa) -> Result<KernelCode, Problem> {
         let plan = &self.planned()?.plan;
         let id = KernelId::from_u32(kernel);
         let found = plan.kernels.get(id);
-        let found = found.ok_or_else(|| Problem::new("there is no such kernel"))?;
+        let found = found.ok_or_else(|| {
+            Problem::new("unknown kernel number: choose one from the list of kernels")
+        })?;
         let machine = isa.machine();
         let options = Options {
             cpu: machine.vectors(),
@@ -152,7 +155,7 @@ impl Session {
         let mut observer = |pass: &'static str, result: &dyn Display| {
             let text = result.to_string();
             match passes.last_mut() {
-                // A kernel that was split is shown part by part.
+                // A kernel that was split is shown part by part, so its parts are joined.
                 Some(last) if last.pass == pass => last.text.push_str(&format!("\n{text}")),
                 _ => passes.push(PassText {
                     pass: pass.to_owned(),
@@ -161,7 +164,7 @@ impl Session {
             }
         };
         run_kernel_passes(&alone, &options, &mut PassManager::observed(&mut observer));
-        // Alone, the kernel is the first.
+        // The plan of this kernel alone calls it `k0`.
         let named = |text: &str| rename_first(text, &id.to_string());
         let (compiled, clif, assembly) = match linked_listing(&alone, machine) {
             Ok(listing) => (
@@ -190,7 +193,7 @@ impl Session {
     }
 }
 
-/// A text in which the first kernel, `k0`, has another name. Its lines begin with the name.
+/// Renames kernel `k0` to `name` in a listing. Only lines that begin with the name are changed.
 fn rename_first(text: &str, name: &str) -> String {
     let line = |line: &str| {
         let (before, rest) = match line.strip_prefix("; ") {
@@ -207,7 +210,7 @@ fn rename_first(text: &str, name: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The plan with one kernel and its first call.
+/// A copy of the plan with one kernel and the first step that calls it.
 fn alone(plan: &Plan, kernel: KernelId) -> Plan {
     let call = flat_steps(plan)
         .into_iter()
@@ -225,8 +228,8 @@ fn alone(plan: &Plan, kernel: KernelId) -> Plan {
     alone
 }
 
-/// The kernels and library calls of a region in order: the place of the unit among all units, and
-/// whether it is a kernel.
+/// Lists the kernels and library calls of a region in order, each with the unit's index among all
+/// units and whether it is a kernel.
 fn unit_calls(region: &FusedRegion, next: &mut usize, calls: &mut Vec<(usize, bool)>) {
     for (_, unit) in region.units() {
         let place = *next;

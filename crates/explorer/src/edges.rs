@@ -1,4 +1,4 @@
-//! The indexing map of an edge, its simplified form, and why.
+//! The indexing maps of an edge, their simplified form, and the rules that simplified them.
 
 use crate::{Problem, Session};
 use rustc_hash::FxHashMap;
@@ -10,12 +10,12 @@ use tegula_indexing::{
 };
 use tegula_ir::Module;
 
-/// One application of a rule.
+/// One application of a simplification rule.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepInfo {
     /// The rule's name.
     pub rule: String,
-    /// What the rule says.
+    /// The identity that the rule applies.
     pub identity: &'static str,
     /// The term before.
     pub before: String,
@@ -25,41 +25,43 @@ pub struct StepInfo {
     pub because: String,
 }
 
-/// One map of an edge.
+/// One indexing map of an edge.
 #[derive(Clone, Debug, Serialize)]
 pub struct MapInfo {
-    /// As the operation's definition gives it.
+    /// The map that follows from the operation's definition.
     pub raw: String,
-    /// In its simplest form.
+    /// The simplified map.
     pub simplified: String,
-    /// Whether it names exactly the elements that are read.
+    /// Whether the map covers exactly the elements that are read, rather than a superset.
     pub exact: bool,
-    /// What depends on data.
+    /// One sentence for each variable whose value is only known at run time.
     pub data: Vec<String>,
-    /// The rules that simplified it.
+    /// The simplification steps, in order.
     pub steps: Vec<StepInfo>,
 }
 
-/// The maps by which an operation reads an operand.
+/// The indexing maps by which an operation reads an operand.
 #[derive(Clone, Debug, Serialize)]
 pub struct EdgeInfo {
-    /// The maps; none if they are not known.
+    /// The maps; empty if they are unknown.
     pub maps: Vec<MapInfo>,
-    /// Why there is no map.
+    /// Why the maps are unknown.
     pub unknown: Option<String>,
 }
 
 impl Session {
-    /// The maps by which a node reads an operand for its first result.
+    /// The indexing maps by which a node reads an operand to compute its first result.
     ///
     /// # Errors
-    /// As [`Session::planned`]; there is no such edge.
+    /// As [`Session::planned`]; the node does not exist, or has fewer operands.
     pub fn edge(&self, node: u32, operand: usize) -> Result<EdgeInfo, Problem> {
         let planned = self.planned()?;
         let program = &planned.fused.program;
         let found = program.nodes.get(NodeId::from_u32(node));
         let found = found.filter(|node| operand < node.operands.len());
-        let node = found.ok_or_else(|| Problem::new("there is no such edge"))?;
+        let node = found.ok_or_else(|| {
+            Problem::new("unknown edge: expected an operation of the graph and one of its operands")
+        })?;
         let maps = maps_of(&planned.module, program, node, 0, operand);
         let maps = match maps {
             Ok(maps) => maps,
@@ -106,7 +108,9 @@ fn map_info(module: &Module, map: &IndexingMap, simplifier: &mut Simplifier) -> 
                 format!("{name} is an element of `{}`", module[*instruction].name)
             }
             Some(RuntimeSource::Size(_)) => format!("{name} is a size known at run time"),
-            Some(RuntimeSource::Position(_)) => format!("{name} is the device's position"),
+            Some(RuntimeSource::Position(_)) => {
+                format!("{name} is the position of the device in the mesh")
+            }
             None => format!("{name} is known at run time"),
         }
     });
@@ -119,7 +123,7 @@ fn map_info(module: &Module, map: &IndexingMap, simplifier: &mut Simplifier) -> 
     }
 }
 
-/// The maps from a result of a node to one of its operands, or why there are none.
+/// The maps from a result of a node to one of its operands, or why they are unknown.
 pub(crate) fn maps_of(
     module: &Module,
     program: &tegula_fusion::Program,
@@ -128,28 +132,37 @@ pub(crate) fn maps_of(
     operand: usize,
 ) -> Result<Vec<IndexingMap>, String> {
     match &node.kind {
-        NodeKind::While { .. } => {
-            Err("a loop: choose an element to see what each iteration needs".to_owned())
-        }
-        NodeKind::Conditional { .. } => {
-            Err("a choice: choose an element to see what its branches need".to_owned())
-        }
+        NodeKind::While { .. } => Err(
+            "a loop has no single map; choose an element to see what each iteration reads"
+                .to_owned(),
+        ),
+        NodeKind::Conditional { .. } => Err(
+            "a conditional has no single map; choose an element to see what its branches read"
+                .to_owned(),
+        ),
         NodeKind::Contraction(dot) => contraction_map(program, node, dot, operand)
             .map(|map| vec![map])
-            .ok_or_else(|| "a product whose sizes are known at run time".to_owned()),
+            .ok_or_else(|| {
+                "the sizes of this matrix product are only known at run time".to_owned()
+            }),
         NodeKind::Op => {
             let found = output_leaf_to_input(module, node.origin, result);
             if found.len() != node.operands.len() {
-                return Err("a pass changed its operands".to_owned());
+                return Err(
+                    "a pass changed the operands, so the operation's definition gives no map"
+                        .to_owned(),
+                );
             }
             let found = found.into_iter().nth(operand);
-            let found = found.ok_or_else(|| "it has no such operand".to_owned())?;
+            let found =
+                found.ok_or_else(|| "the operation has no operand of this number".to_owned())?;
             found.maps.map_err(|unknown| unknown.cause.to_string())
         }
     }
 }
 
-/// The map of a product: a dimension of an operand runs over the labels that it has.
+/// The map from a contraction's result to an operand: each dimension of the operand is indexed by
+/// the labels that it has.
 fn contraction_map(
     program: &tegula_fusion::Program,
     node: &Node,
@@ -160,14 +173,14 @@ fn contraction_map(
     let result = node.results.first().map(|&value| shape(value))?;
     let dims = result.static_dims()?;
     let mut map = IndexingMap::over(&dims);
-    // What is added to the product has its shape.
+    // A third operand is added to the product and has the result's shape.
     let Some(labels) = [&dot.lhs, &dot.rhs].get(operand).copied() else {
         return Some(IndexingMap::identity(&dims));
     };
     let (lhs, rhs) = (*node.operands.first()?, *node.operands.get(1)?);
     let sizes = dot.sizes(shape(lhs), shape(rhs))?;
     let size = |label: u32| sizes.get(label as usize).map(|&size| size as i64);
-    // The result's dimensions are the labels of `out`, split or merged.
+    // The result is a reshape of the array whose dimensions are the labels of `out`.
     let mut linear = Term::constant(0);
     for (position, &dim) in dims.iter().enumerate() {
         linear = linear.mul(&Term::constant(dim)).add(&map.dim(position));

@@ -1,14 +1,14 @@
 //! Sets of an array's elements.
 
-/// A set of row-major numbers.
+/// A set of elements, each identified by its row-major number.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements {
     bits: Vec<u64>,
-    /// How many there are.
+    /// The number of elements in the set.
     pub(crate) count: usize,
-    /// Whether each of them is known to be needed.
+    /// Whether every element is certainly needed; if not, the set is a superset.
     pub(crate) exact: bool,
-    /// What is not known of them.
+    /// Why the set is not exact.
     pub(crate) note: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Elements {
         })
     }
 
-    /// Adds those of another set; gives whether it had not all of them.
+    /// Adds the elements of another set; returns whether any of them was new.
     pub(crate) fn union(&mut self, other: &Self) -> bool {
         let before = self.count;
         for (word, more) in self.bits.iter_mut().zip(&other.bits) {
@@ -63,14 +63,14 @@ impl Elements {
         self.count > before
     }
 
-    /// Says that it may have too many.
+    /// Marks the set as a superset. The first note is kept.
     pub(crate) fn at_most(&mut self, note: &str) {
         self.exact = false;
         self.note.get_or_insert_with(|| note.to_owned());
     }
 }
 
-/// The index of a row-major number, into the front of `point`.
+/// Writes the index of a row-major number to the first entries of `point`.
 pub(crate) fn unravel(mut number: usize, dims: &[i64], point: &mut [i64]) {
     for (at, &size) in dims.iter().enumerate().rev() {
         let size = usize::try_from(size).unwrap_or(1).max(1);
@@ -79,7 +79,7 @@ pub(crate) fn unravel(mut number: usize, dims: &[i64], point: &mut [i64]) {
     }
 }
 
-/// The row-major number of an index, if the array has it.
+/// The row-major number of an index; `None` if it is out of bounds.
 pub(crate) fn ravel(index: &[i64], dims: &[i64]) -> Option<usize> {
     let inside = index
         .iter()

@@ -1,4 +1,5 @@
-//! The program as a graph: operations, the units that they are fused into, and why.
+//! The program as a graph: its operations, the fused units that compute them, and the reason for
+//! each fusion decision.
 
 use crate::repeats::{Repeat, longest_repeat};
 use crate::session::value_name;
@@ -10,13 +11,13 @@ use tegula_fusion::{
 };
 use tegula_ir::{Module, Shape, Span};
 
-/// More units than this are not searched for repeated layers.
+/// Programs with more units than this are not searched for repeated layers.
 const MOST_SEARCHED: usize = 4000;
 
 /// An array of the program.
 #[derive(Clone, Debug, Serialize)]
 pub struct ValueInfo {
-    /// Its number: the place in [`Graph::values`].
+    /// Its number: the index in [`Graph::values`].
     pub id: u32,
     /// Its instruction's name.
     pub name: String,
@@ -26,30 +27,30 @@ pub struct ValueInfo {
     pub dims: Option<Vec<i64>>,
     /// `parameter`, `constant`, `node` or `state` (of a loop).
     pub kind: &'static str,
-    /// The node that gives it.
+    /// The node that computes it.
     pub node: Option<u32>,
-    /// Whether it is written to memory, rather than computed where it is read.
+    /// Whether it is written to memory, rather than recomputed by each reader.
     pub in_memory: bool,
-    /// Why.
+    /// The reason for `in_memory`.
     pub why: String,
 }
 
 /// An operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeInfo {
-    /// Its number: the place in [`Graph::nodes`].
+    /// Its number: the index in [`Graph::nodes`].
     pub id: u32,
     /// Its instruction's name.
     pub name: String,
-    /// Its operation, as HLO names it.
+    /// Its HLO opcode.
     pub opcode: String,
-    /// The line of the text that says it, from 1; 0 if a pass made it.
+    /// The line of the program's text that defines it, from 1; 0 if a pass created it.
     pub line: usize,
-    /// What it reads, by number of the value.
+    /// The numbers of the values that it reads.
     pub operands: Vec<u32>,
-    /// What it gives.
+    /// The numbers of the values that it computes.
     pub results: Vec<u32>,
-    /// The units that compute it; several if it is cheap and read by several kernels.
+    /// The units that compute it; several if it is cheap and recomputed by several kernels.
     pub units: Vec<usize>,
     /// The loop or choice whose body it is in.
     pub parent: Option<u32>,
@@ -60,7 +61,7 @@ pub struct NodeInfo {
 pub struct UnitInfo {
     /// `kernel`, `library`, `copy`, `while` or `conditional`.
     pub kind: &'static str,
-    /// What it is called: the routine, or the operations of the kernel.
+    /// Its label: the library routine's name, or the opcodes in the kernel.
     pub label: String,
     /// The operations that it computes, in the program's order.
     pub nodes: Vec<u32>,
@@ -83,13 +84,13 @@ pub struct Graph {
     pub nodes: Vec<NodeInfo>,
     /// The units, in the order in which they run.
     pub units: Vec<UnitInfo>,
-    /// The program's parameters.
+    /// The numbers of the program's parameters.
     pub parameters: Vec<u32>,
-    /// What it gives.
+    /// The numbers of the program's results.
     pub results: Vec<u32>,
-    /// Units that repeat themselves, as the layers of a network do; by place in `units`.
+    /// A sequence of units that repeats, such as the layers of a network; indices into `units`.
     pub repeat: Option<Repeat>,
-    /// One line: how many operations became how many kernels.
+    /// One line: the numbers of operations, kernels and library calls.
     pub summary: String,
 }
 
@@ -116,7 +117,7 @@ impl Session {
         }
         maker.region(&fused.entry, None);
         let mut values: Vec<ValueInfo> = program.values.keys().map(|id| maker.value(id)).collect();
-        // What no unit computes was fused away altogether.
+        // A node that no unit computes keeps an empty list: a pass made it unnecessary.
         let Maker {
             mut nodes, units, ..
         } = maker;
@@ -136,7 +137,7 @@ impl Session {
             let why = match fused.clusters.reason(id) {
                 Reason::RegionResult => Some(match program.entry.results.contains(&id) {
                     true => "it is a result of the program".to_owned(),
-                    false => "it is a result of a loop's body or of a branch".to_owned(),
+                    false => "it is a result of a loop body or of a branch".to_owned(),
                 }),
                 Reason::LibraryOrControl => {
                     memory_step(value, &readers[value.id as usize], &nodes, &units)
@@ -182,7 +183,8 @@ impl Session {
     }
 }
 
-/// Which step that is no kernel makes or reads an array, so that it is in memory.
+/// Names the library call, copy or loop that writes or reads an array: it needs the array in
+/// memory.
 fn memory_step(
     value: &ValueInfo,
     readers: &[u32],
@@ -193,26 +195,26 @@ fn memory_step(
         let unit = node.units.iter().map(|&unit| &units[unit]);
         let mut other = unit.filter(|unit| unit.kind != "kernel");
         other.next().map(|unit| match unit.kind {
-            "library" => format!("{}, a call of the {} routine", node.name, unit.label),
+            "library" => format!("{}, a call to the {} routine", node.name, unit.label),
             "copy" => format!("{}, a copy", node.name),
             _ => format!("{}, a {}", node.name, unit.kind),
         })
     };
     let maker = value.node.and_then(|node| nodes.get(node as usize));
     if let Some(made) = maker.and_then(step) {
-        return Some(format!("{made}, writes whole arrays"));
+        return Some(format!("{made}, writes its whole result to memory"));
     }
     let mut readers = readers.iter().filter_map(|&node| nodes.get(node as usize));
     let read = readers.find_map(step)?;
-    Some(format!("{read}, reads it from there"))
+    Some(format!("{read}, reads it from memory"))
 }
 
-/// Numbers of values.
+/// The numbers of `values`.
 pub(crate) fn numbers(values: &[ValueId]) -> Vec<u32> {
     values.iter().map(|v| v.as_u32()).collect()
 }
 
-/// By node: the loop or choice whose body it is in.
+/// For each node, the loop or conditional whose body contains it.
 fn parents(program: &Program) -> Vec<Option<u32>> {
     fn visit(program: &Program, region: &Region, parent: Option<u32>, out: &mut [Option<u32>]) {
         for &node in &region.nodes {
@@ -228,7 +230,7 @@ fn parents(program: &Program) -> Vec<Option<u32>> {
 }
 
 struct Maker<'a> {
-    /// Where lines of the text end, in bytes.
+    /// The byte offset of each line end in the text.
     line_ends: Vec<usize>,
     module: &'a Module,
     fused: &'a Fused,
@@ -306,7 +308,7 @@ impl Maker<'_> {
                 }
             };
             let (reads, writes) = match unit {
-                // Those of its regions are theirs.
+                // Arrays that the regions read and write belong to the units inside of them.
                 Unit::While { operands, .. } => (operands.clone(), unit.writes()),
                 Unit::Conditional { selector, .. } => (vec![*selector], unit.writes()),
                 _ => (unit.reads(), unit.writes()),
@@ -337,7 +339,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The operations whose results a kernel writes, and those fused into them.
+    /// The operations whose results a kernel writes, and all operations fused into them.
     fn computed_by(&self, bound: &BoundKernel, node: NodeId) -> Vec<u32> {
         let program = &self.fused.program;
         let writes = Unit::Kernel(bound.clone()).writes();
@@ -366,7 +368,8 @@ impl Maker<'_> {
     }
 }
 
-/// Names on one line: the first ones, and how many more there are.
+/// Shortens a list of opcodes to its first names and the count of the others. Opcodes that only
+/// move data are left out if others remain.
 fn shortened(opcodes: &[&str]) -> String {
     const SHOWN: usize = 4;
     let views = [

@@ -1,4 +1,4 @@
-//! Arrays in memory: any shape with its tiles, and what layout assignment chose for a chip.
+//! Arrays in memory: a picture of any tiled shape, and the layouts chosen for a chip.
 
 use crate::session::{chip, value_name};
 use crate::{Problem, Session};
@@ -9,7 +9,7 @@ use tegula_layout::assign::with_layout;
 use tegula_layout::physical::PhysicalLayout;
 use tegula_tpu_schedule::{HBM, VMEM};
 
-/// How much of an array is drawn: what a page shows without scrolling for long.
+/// How much of an array is drawn. Larger pictures would need too much scrolling.
 const LIMITS: Limits = Limits {
     planes: 3,
     rows: 24,
@@ -17,34 +17,38 @@ const LIMITS: Limits = Limits {
     places: 1024,
 };
 
-/// An array in memory.
+/// The layout of an array in memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayoutInfo {
     /// The shape with its layout.
     pub shape: String,
     /// The picture, as SVG.
     pub svg: String,
-    /// Elements of the array.
+    /// Number of elements.
     pub elements: i64,
     /// Bytes of the elements.
     pub bytes: i64,
     /// Bytes of the buffer, padding included.
     pub padded_bytes: i64,
-    /// Why there is padding, or that there is none.
+    /// Explains the padding, or states that there is none.
     pub why: String,
 }
 
-/// Draws a shape: with the layout that it states, or with the one that a chip's compiler gives it.
+/// Draws a shape with its own layout. A shape without one gets the default layout of `chip_name`.
 ///
 /// # Errors
-/// The text is no shape of an array with known sizes; a layout that does not fit it.
+/// The text is not an array shape with known sizes, or the layout does not fit the shape.
 pub fn draw_layout(text: &str, chip_name: Option<&str>) -> Result<LayoutInfo, Problem> {
     let shape = parse_shape(text).map_err(|e| Problem::new(e.message()))?;
     let Shape::Array(mut array) = shape else {
-        return Err(Problem::new(format!("`{text}` is not an array")));
+        return Err(Problem::new(format!(
+            "`{text}` is not an array shape; write one such as `f32[5,130]`"
+        )));
     };
     let dims = array.static_dims();
-    let dims = dims.ok_or_else(|| Problem::new("the sizes must be numbers"))?;
+    let dims = dims.ok_or_else(|| {
+        Problem::new("all sizes of the shape must be numbers, as in `f32[5,130]`")
+    })?;
     if let (Some(name), None) = (chip_name, &array.layout) {
         let layout = chip(name)?.default_layout(array.element_type.bits(), &dims);
         let layout = layout.map_err(|e| Problem::new(e.to_string()))?;
@@ -63,7 +67,7 @@ pub fn draw_layout(text: &str, chip_name: Option<&str>) -> Result<LayoutInfo, Pr
     })
 }
 
-/// Why an array is padded.
+/// A sentence that explains the padding of an array.
 fn padding(array: &tegula_ir::ArrayShape, layout: &PhysicalLayout) -> String {
     let lost = layout.padded_bytes() - layout.bytes();
     if lost == 0 {
@@ -83,7 +87,7 @@ fn padding(array: &tegula_ir::ArrayShape, layout: &PhysicalLayout) -> String {
     let (Some((order, tile)), Some(dims)) = (tiles, array.static_dims()) else {
         return format!("{lost} bytes of padding.");
     };
-    // The tile covers the most minor dimensions, its last size the most minor one.
+    // The tile covers the most minor dimensions; its last size is that of the most minor one.
     let mut parts = Vec::new();
     for (size, dim) in tile.iter().rev().zip(order.iter().map(|&d| d as usize)) {
         let (Some(size), Some(&own)) = (size, dims.get(dim)) else {
@@ -103,18 +107,18 @@ fn padding(array: &tegula_ir::ArrayShape, layout: &PhysicalLayout) -> String {
     }
 }
 
-/// One layout that was tried.
+/// One layout that the assignment considered.
 #[derive(Clone, Debug, Serialize)]
 pub struct AlternativeInfo {
     /// The layout.
     pub layout: String,
-    /// Seconds of traffic, padding included.
+    /// Seconds of memory traffic, padding included.
     pub traffic: f64,
-    /// Seconds for wishes of operations that it denies.
+    /// Seconds lost because operations do not get the layout that they prefer.
     pub denied: f64,
-    /// Seconds of copies and turns around it.
+    /// Seconds of copies and transposes that this layout makes necessary.
     pub copies: f64,
-    /// Whether it was chosen.
+    /// Whether the assignment chose it.
     pub chosen: bool,
 }
 
@@ -123,7 +127,7 @@ pub struct AlternativeInfo {
 pub struct PlacedInfo {
     /// Its name.
     pub name: String,
-    /// Its type with the layout that was chosen.
+    /// Its type with the chosen layout.
     pub shape: String,
     /// Bytes, padding included.
     pub bytes: i64,
@@ -131,38 +135,38 @@ pub struct PlacedInfo {
     pub useful: i64,
     /// `HBM` or `VMEM`.
     pub space: String,
-    /// Where in VMEM.
+    /// Its offset in VMEM, in bytes.
     pub offset: Option<i64>,
     /// Why it is in this memory.
     pub place_reason: String,
-    /// Why there was no choice of layout, if there was none.
+    /// Why only one layout is possible, if that is so.
     pub fixed: Option<&'static str>,
-    /// What operations ask of its layout.
+    /// The layouts that operations prefer, as text.
     pub wishes: Vec<String>,
-    /// What was tried, the cheapest first.
+    /// The layouts that were considered, the cheapest first.
     pub alternatives: Vec<AlternativeInfo>,
 }
 
-/// What was chosen for a chip.
+/// The layouts and memory spaces chosen for a chip.
 #[derive(Clone, Debug, Serialize)]
 pub struct Assignment {
     /// The arrays.
     pub arrays: Vec<PlacedInfo>,
-    /// The whole cost in seconds.
+    /// The total cost in seconds.
     pub seconds: f64,
-    /// Whether no assignment costs less.
+    /// Whether the assignment is proved to be the cheapest.
     pub is_best: bool,
-    /// Bytes of VMEM that there are.
+    /// The size of VMEM in bytes.
     pub vmem_bytes: i64,
-    /// The most bytes of VMEM in use at once.
+    /// The most bytes of VMEM in use at the same time.
     pub vmem_peak: i64,
 }
 
 impl Session {
-    /// The layouts and memories that the arrays of the program get on a chip, and why.
+    /// The layout and memory space of each array of the program on a chip, with the reasons.
     ///
     /// # Errors
-    /// The program is a kernel, or has sizes known at run time; an unknown chip.
+    /// The program is a kernel, or has sizes known only at run time; the chip is unknown.
     pub fn assignment(&self, chip_name: &str) -> Result<Assignment, Problem> {
         let program = self.program()?;
         let chip = chip(chip_name)?;

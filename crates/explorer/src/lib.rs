@@ -1,15 +1,16 @@
-//! What the explorer's page shows of a program, as data.
+//! The data that the explorer's page shows about a program.
 //!
-//! A [`Session`] is a program that was read and planned; its methods give one view each, as
-//! structs that become JSON: the graph with what is fused and why ([`graph`]), indexing maps of an
-//! edge ([`edges`]), the elements that an element is computed from ([`reads`]), an array in memory
-//! ([`layouts`]), code ([`code`]), memory and time on a CPU ([`memory`]) and on a simulated TPU
-//! ([`tpu`]). Text with an error gives a [`Problem`] with its line and column.
+//! A [`Session`] holds one parsed and planned program. Each of its methods returns the data of one
+//! view, as structs that serialise to JSON: the graph, with what is fused and why ([`graph`]); the
+//! indexing maps of an edge ([`edges`]); the input elements that an element depends on ([`reads`]);
+//! the layout of an array in memory ([`layouts`]); code ([`code`]); memory and time on a CPU
+//! ([`memory`]) and on a simulated TPU ([`tpu`]). An error in the program's text is a [`Problem`]
+//! with its line and column.
 //!
-//! The crate builds for `wasm32-unknown-unknown`, where a web worker calls it through [`Request`];
-//! nothing here needs WebAssembly, so tests call the same functions natively.
+//! The crate builds for `wasm32-unknown-unknown`, where a web worker calls it through [`Request`].
+//! Nothing here needs WebAssembly, so tests call the same functions natively.
 //!
-//! What it is not: it analyses nothing itself, except for following maps from element to element.
+//! What it is not: an analysis of its own. It only follows indexing maps from element to element.
 
 pub mod code;
 pub mod edges;

@@ -1,5 +1,5 @@
-//! Memory and time on a CPU: which arrays the arena holds at each step, and a roofline estimate of
-//! the step's time.
+//! Memory and time on a CPU: the arrays that the arena holds at each step, and the work of each
+//! step, from which the page computes a roofline estimate of its time.
 
 use crate::{Problem, Session};
 use serde::Serialize;
@@ -7,16 +7,16 @@ use tegula_codegen_cpu::Work;
 use tegula_ir::{Shape, display_term};
 use tegula_plan::{Place, Plan, Step, ValueId};
 
-/// A step of the plan, loops and strips opened.
+/// A step of the plan, outside of the loops and strips that contain it.
 pub(crate) struct FlatStep<'a> {
     pub(crate) step: &'a Step,
-    /// Loops and choices around it.
+    /// The number of loops and conditionals around it.
     pub(crate) depth: usize,
-    /// How often strips do a part of it.
+    /// The number of strips that it is divided into.
     pub(crate) strips: i64,
 }
 
-/// All steps that do something, in order, whatever they are inside of.
+/// All steps that compute or copy, in order, including those inside of loops and conditionals.
 pub(crate) fn flat_steps(plan: &Plan) -> Vec<FlatStep<'_>> {
     fn visit<'a>(steps: &'a [Step], depth: usize, strips: i64, out: &mut Vec<FlatStep<'a>>) {
         for step in steps {
@@ -40,18 +40,18 @@ pub(crate) fn flat_steps(plan: &Plan) -> Vec<FlatStep<'_>> {
     out
 }
 
-/// A step and what it costs.
+/// A step and its work.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepCost {
-    /// What it does.
+    /// A description of the step.
     pub label: String,
-    /// Operations on single numbers; `None` if that is not known.
+    /// Scalar operations; `None` if unknown.
     pub operations: Option<f64>,
-    /// Bytes read and written.
+    /// Bytes read and written; `None` if unknown.
     pub bytes: Option<f64>,
-    /// Loops and choices around it: once through them is counted.
+    /// The number of loops and conditionals around it. The work is that of one execution.
     pub depth: usize,
-    /// Into how many strips it is cut; 1 if it is not.
+    /// The number of strips that it is divided into; 1 if it is not divided.
     pub strips: i64,
 }
 
@@ -66,20 +66,20 @@ pub struct Held {
     pub offset: i64,
     /// Its bytes.
     pub bytes: i64,
-    /// The first step that uses it.
+    /// The index of the first step that uses it.
     pub from: usize,
-    /// The last step that uses it.
+    /// The index of the last step that uses it.
     pub to: usize,
 }
 
 /// The arena and the steps.
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
-    /// Bytes of the arena; `None` if they depend on sizes known at run time.
+    /// The size of the arena in bytes; `None` if it depends on sizes known only at run time.
     pub arena_bytes: Option<i64>,
-    /// The same as text.
+    /// The size of the arena as text.
     pub arena: String,
-    /// Bytes of parameters, constants and results, each once.
+    /// Bytes of parameters, constants and results, each counted once.
     pub outside_bytes: i64,
     /// The arrays in the arena.
     pub held: Vec<Held>,
@@ -88,7 +88,7 @@ pub struct Memory {
 }
 
 impl Session {
-    /// The arena over the schedule, and each step's work.
+    /// The contents of the arena over the schedule, and the work of each step.
     ///
     /// # Errors
     /// As [`Session::planned`].

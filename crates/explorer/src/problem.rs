@@ -1,27 +1,27 @@
-//! What is wrong with a text, and where.
+//! An error in a program's text, with its position.
 
 use serde::Serialize;
 use tegula_ir::Span;
 
-/// An error with its place in the text.
+/// An error with its position in the program's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What to do about it, if that is known.
+    /// A suggestion how to fix the error, if there is one.
     pub help: Option<String>,
-    /// The line, from 1; 0 if the error has no place.
+    /// The line, from 1; 0 if the error has no position.
     pub line: usize,
-    /// The column in characters, from 1; 0 if the error has no place.
+    /// The column in characters, from 1; 0 if the error has no position.
     pub column: usize,
-    /// The first UTF-16 unit of the place, as JavaScript counts.
+    /// The start of the error's span in UTF-16 code units, as JavaScript counts.
     pub from: usize,
-    /// One past its last UTF-16 unit.
+    /// The end of the error's span in UTF-16 code units, exclusive.
     pub to: usize,
 }
 
 impl Problem {
-    /// An error without a place.
+    /// An error without a position.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -33,7 +33,8 @@ impl Problem {
         }
     }
 
-    /// An error at a span of a text; the empty span is no place.
+    /// Sets the position to a span of the text. The default span leaves the error without a
+    /// position.
     pub(crate) fn at(self, text: &str, span: Span) -> Self {
         if span == Span::default() {
             return self;
@@ -68,7 +69,7 @@ impl Problem {
         problem.at(text, error.span)
     }
 
-    /// An error at a line of a text; line 0 is no place.
+    /// Sets the position to a line of the text. Line 0 leaves the error without a position.
     pub(crate) fn at_line(self, text: &str, line: usize) -> Self {
         let Some(content) = line.checked_sub(1).and_then(|at| text.lines().nth(at)) else {
             return self;

@@ -1,4 +1,4 @@
-//! Which elements an element is computed from.
+//! The elements that an element is computed from.
 
 use crate::elements::Elements;
 use crate::scalars::Scalars;
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use tegula::Planned;
 use tegula_fusion::{NodeId, ValueId};
 
-/// Elements that are listed of one array.
+/// At most this many elements are listed for one array.
 const MOST_LISTED: usize = 1 << 16;
 
-/// How far elements are followed.
+/// How far the search follows elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// To the operands of the operation.
+    /// To the operation's operands.
     Operation,
-    /// Through the fused operations to what their kernel reads from memory.
+    /// Through fused operations, to the arrays that the kernel reads from memory.
     Kernel,
     /// To the program's parameters and constants.
     Program,
@@ -28,64 +28,65 @@ pub enum Scope {
 /// The elements of one array that are needed.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReadSet {
-    /// The array, by number.
+    /// The number of the array.
     pub value: u32,
     /// Its name.
     pub name: String,
     /// The size of each dimension.
     pub dims: Vec<i64>,
-    /// How many of its elements are needed.
+    /// The number of elements that are needed.
     pub count: usize,
-    /// Row-major numbers of the elements, ascending; empty if all are needed.
+    /// Row-major numbers of the needed elements, ascending; empty if all are needed.
     pub elements: Vec<u32>,
     /// Whether all of its elements are needed.
     pub all: bool,
-    /// Whether each of them is known to be needed.
+    /// Whether every element is certainly needed; if not, the set is a superset.
     pub exact: bool,
-    /// Whether elements are not followed further from here.
+    /// Whether the search ends at this array.
     pub leaf: bool,
-    /// What of it is not known.
+    /// Why the set is not exact.
     pub note: Option<String>,
 }
 
-/// What an element, or several, is computed from.
+/// The elements that one or several elements are computed from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reads {
-    /// The array that was asked about.
+    /// The array of the request.
     pub value: u32,
-    /// Arrays from the asked one to those that it is computed from.
+    /// The needed elements of each array, from the requested array back to its inputs.
     pub sets: Vec<ReadSet>,
-    /// The loops on the way in the program's order, each before those inside of it.
+    /// The loops that were passed, in program order; an outer loop comes before its inner loops.
     pub loops: Vec<LoopReads>,
 }
 
-/// What one iteration of a loop needs.
+/// The elements that one iteration of a loop needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoopReads {
-    /// The loop, by number of its node.
+    /// The number of the loop's node.
     pub node: u32,
     /// Its name.
     pub name: String,
-    /// The loop that it is in; what follows is of the iteration of that one that is shown.
+    /// The loop that contains it. The other fields describe this loop as it runs in the shown
+    /// iteration of the outer loop.
     pub parent: Option<u32>,
-    /// How often it runs, if that is known before.
+    /// The trip count, if it is known before the program runs.
     pub trips: Option<usize>,
-    /// The iteration that `states` are of, from 0.
+    /// The iteration that `states` and `reads` describe, from 0.
     pub iteration: usize,
-    /// What is needed of the loop's states at the start of the iteration; where it is not known how
-    /// often the loop runs, of any iteration.
+    /// The needed elements of the loop's states at the start of the iteration. If the trip count is
+    /// unknown, those that any iteration needs.
     pub states: Vec<ReadSet>,
-    /// What the iteration itself reads of arrays outside of the loop.
+    /// The elements of arrays outside of the loop that the iteration itself reads.
     pub reads: Vec<ReadSet>,
 }
 
 impl Session {
-    /// What elements of an array, by row-major numbers, are computed from; of loops what one
-    /// iteration needs: the one that `iterations` has for the loop's node, or the last one.
+    /// Finds what the given elements of an array (row-major numbers) are computed from. For each
+    /// loop, it describes one iteration: the one in `iterations` for the loop's node, or the last.
     ///
     /// # Errors
-    /// As [`Session::planned`]; there is no such array or element, or its size is only known at
-    /// run time.
+    /// As [`Session::planned`]; the array or an element does not exist, or the array's size is only
+    /// known at run time.
     pub fn reads(
         &self,
         value: u32,
@@ -97,14 +98,18 @@ impl Session {
         let program = &planned.fused.program;
         let asked = ValueId::from_u32(value);
         if !program.values.is_valid(asked) {
-            return Err(Problem::new("there is no such array"));
+            return Err(Problem::new(
+                "unknown array number: choose an array of the graph",
+            ));
         }
         let size = element_count(program, asked)
             .ok_or_else(|| Problem::new("the array's size is only known at run time"))?;
         let mut first = Elements::none(size);
         for &element in elements {
             let number = usize::try_from(element).ok().filter(|&n| n < size);
-            first.insert(number.ok_or_else(|| Problem::new("there is no such element"))?);
+            first.insert(number.ok_or_else(|| {
+                Problem::new("the element's number is out of bounds for the array")
+            })?);
         }
         let mut search = Search::new(&planned.module, program, iterations);
         let mut known = Scalars::default();

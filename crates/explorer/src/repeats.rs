@@ -1,22 +1,22 @@
-//! Repeated layers: where a sequence of steps repeats itself, as the layers of a network do.
+//! Finds repeated layers: a part of a sequence of steps that occurs several times in a row.
 
 use serde::Serialize;
 
-/// A run of equal parts of a sequence.
+/// Equal consecutive parts of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Repeat {
-    /// The first step of the first part.
+    /// The index of the first step of the first part.
     pub start: usize,
-    /// Steps of a part.
+    /// The number of steps in a part.
     pub period: usize,
-    /// How many parts there are, at least 2.
+    /// The number of parts, at least 2.
     pub count: usize,
 }
 
-/// Parts shorter than this are not worth a box of their own.
+/// Parts shorter than this are too small for a box of their own.
 const LEAST_PERIOD: usize = 3;
 
-/// The run that covers most steps, and of those the one with the shortest part.
+/// Finds the repetition that covers most steps; if several do, the one with the shortest part.
 pub(crate) fn longest_repeat<T: PartialEq>(steps: &[T]) -> Option<Repeat> {
     let mut best: Option<Repeat> = None;
     for period in LEAST_PERIOD..=steps.len() / 2 {

@@ -1,4 +1,4 @@
-//! The page's questions and their answers, as JSON.
+//! The page's requests and their responses, as JSON.
 
 use crate::code::Isa;
 use crate::layouts::draw_layout;
@@ -7,15 +7,16 @@ use crate::session::{SizeInfo, Sizes};
 use crate::{Problem, Session};
 use serde::{Deserialize, Serialize};
 
-/// A question of the page.
+/// A request from the page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Request {
-    /// Reads a text; what follows is about it, unless it cannot be read. Answers with [`Opened`].
+    /// Opens a program, to which later requests refer. If its text cannot be read, the previous
+    /// program stays open. The response is [`Opened`].
     Open {
         /// The program.
         text: String,
-        /// What sizes that it leaves open are taken to be.
+        /// The values of its symbolic sizes.
         #[serde(flatten)]
         sizes: Sizes,
     },
@@ -28,27 +29,27 @@ pub enum Request {
         /// Which of its operands.
         operand: usize,
     },
-    /// What elements are computed from: [`Reads`](crate::reads::Reads).
+    /// The elements that given elements are computed from: [`Reads`](crate::reads::Reads).
     Reads {
         /// The array.
         value: u32,
         /// Row-major numbers of its elements.
         elements: Vec<i64>,
-        /// How far they are followed.
+        /// How far the search follows elements.
         scope: Scope,
-        /// Which iteration is shown of loops, by number of their node; the last of those that
-        /// are not here.
+        /// The iteration to describe, for each loop's node number. A loop that is not listed is
+        /// described by its last iteration.
         #[serde(default)]
         iterations: Vec<(u32, usize)>,
     },
-    /// A shape in memory: [`LayoutInfo`](crate::layouts::LayoutInfo).
+    /// The layout of a shape in memory: [`LayoutInfo`](crate::layouts::LayoutInfo).
     Layout {
         /// The shape.
         shape: String,
-        /// The chip whose default layout it gets if it states none.
+        /// The chip whose default layout is used if the shape has none.
         chip: Option<String>,
     },
-    /// Layouts on a chip: [`Assignment`](crate::layouts::Assignment).
+    /// The layouts chosen for a chip: [`Assignment`](crate::layouts::Assignment).
     Assignment {
         /// The chip.
         chip: String,
@@ -59,30 +60,30 @@ pub enum Request {
     Code {
         /// The kernel.
         kernel: u32,
-        /// Which instructions.
+        /// The instruction set.
         isa: Isa,
     },
-    /// The arena and the steps: [`Memory`](crate::memory::Memory).
+    /// The CPU's arena and steps: [`Memory`](crate::memory::Memory).
     Memory,
-    /// A simulated TPU: [`TpuReport`](crate::tpu::TpuReport).
+    /// The simulation on a TPU: [`TpuReport`](crate::tpu::TpuReport).
     Tpu {
         /// The chip.
         chip: String,
     },
 }
 
-/// What a text is.
+/// The response to [`Request::Open`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Opened {
-    /// Whether it is a kernel for the simulated TPU, which has the TPU view alone.
+    /// Whether the text is a kernel for the simulated TPU, for which only the TPU view exists.
     pub is_kernel: bool,
-    /// Why the program, which is right, cannot be planned.
+    /// Why the program cannot be planned, although it is valid.
     pub problem: Option<Problem>,
-    /// The sizes that the program leaves open.
+    /// The program's symbolic sizes.
     pub sizes: Vec<SizeInfo>,
 }
 
-/// Answers a question about the program that was opened last. The answer is JSON:
+/// Answers a request about the program that was opened last. The response is JSON:
 /// `{"ok": ...}`, or `{"error": ...}` with a [`Problem`].
 pub fn answer(session: &mut Option<Session>, request: Request) -> String {
     let answered = reply(session, request);
@@ -91,7 +92,7 @@ pub fn answer(session: &mut Option<Session>, request: Request) -> String {
 
 fn reply(session: &mut Option<Session>, request: Request) -> Result<String, Problem> {
     if let Request::Open { text, sizes } = request {
-        // A text that cannot be read leaves the program that was opened before.
+        // If the text cannot be read, `?` returns here and the previous program stays open.
         let opened = session.insert(Session::open_at(&text, &sizes)?);
         let is_kernel = matches!(opened.source, crate::session::Source::Kernel(_));
         let problem = match is_kernel {
@@ -109,7 +110,8 @@ fn reply(session: &mut Option<Session>, request: Request) -> Result<String, Prob
         return draw_layout(shape, chip.as_deref()).map(|layout| ok(&layout));
     }
     let opened = session.as_ref();
-    let opened = opened.ok_or_else(|| Problem::new("there is no program"))?;
+    let opened =
+        opened.ok_or_else(|| Problem::new("no program is open: send an `open` request first"))?;
     Ok(match request {
         Request::Open { .. } | Request::Layout { .. } | Request::Graph => ok(&opened.graph()?),
         Request::Edge { node, operand } => ok(&opened.edge(node, operand)?),

@@ -1,5 +1,5 @@
-//! Single elements whose value is known before the program runs: counters of loops, and offsets that
-//! are computed from them, through loops in loops and conditionals.
+//! Constant evaluation of scalars: loop counters, and the offsets computed from them, also inside
+//! of nested loops and conditionals.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::{Def, Node, NodeKind, Program, Region, ValueId};
@@ -9,38 +9,38 @@ use tegula_scalar::{
     apply_unary, decode,
 };
 
-/// Values of single elements, as the bits that are stored.
+/// The known scalars, as the bit patterns of their values.
 pub(crate) type Scalars = FxHashMap<ValueId, u128>;
 
-/// Iterations that are counted before the loop is one whose count is not known.
+/// The trip count of a loop with more iterations than this counts as unknown.
 const MOST_TRIPS: usize = 20_000;
-/// Operations that are evaluated for one question.
+/// At most this many operations are evaluated for one request.
 const MOST_STEPS: usize = 16_000_000;
 
-/// Why a loop's iterations are not known one by one.
+/// Why the iterations of a loop cannot be followed one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Uncounted {
-    /// How often it runs depends on data.
+    /// The trip count depends on data.
     DataDecides,
-    /// It runs too often.
+    /// The loop has too many iterations.
     TooMany,
 }
 
-/// A loop's iterations, counted.
+/// The iterations of a counted loop.
 pub(crate) struct Counted {
-    /// What is known in each iteration.
+    /// The known scalars in each iteration.
     pub(crate) iterations: Vec<Scalars>,
-    /// The states after the last one.
+    /// The loop's states after the last iteration; `None` where unknown.
     last: Vec<Option<u128>>,
 }
 
-/// Evaluates single elements.
+/// Evaluates scalars.
 pub(crate) struct Evaluator<'a> {
     module: &'a Module,
     program: &'a Program,
-    /// Arrays that an operation reads or a region gives.
+    /// Arrays that an operation reads or a region returns.
     used: FxHashSet<ValueId>,
-    /// Operations that may still be evaluated.
+    /// The number of operations that may still be evaluated.
     steps: usize,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Adds what a region's operations give for what is known.
+    /// Evaluates the operations of a region and adds the results to `known`.
     pub(crate) fn region(&mut self, region: &'a Region, known: &mut Scalars) {
         for &node in &region.nodes {
             self.steps = self.steps.saturating_sub(1);
@@ -82,7 +82,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Whether a loop gives a single integer that something reads.
+    /// Whether a loop returns an integer scalar that some operation reads.
     fn gives_numbers(&self, node: &Node) -> bool {
         node.results.iter().any(|&result| {
             let shape = &self.program.values[result].shape;
@@ -91,7 +91,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// What the branch that is taken gives; nothing if it is not known which one is.
+    /// The results of the branch that is taken; empty if the selector is unknown.
     fn branch(
         &mut self,
         node: &Node,
@@ -111,7 +111,7 @@ impl<'a> Evaluator<'a> {
             .collect()
     }
 
-    /// Which branch is taken, if the selector is known.
+    /// The index of the branch that is taken, if the selector is known.
     pub(crate) fn taken(
         &self,
         selector: ValueId,
@@ -123,14 +123,14 @@ impl<'a> Evaluator<'a> {
         let number = integer(element_type, bits)?;
         let last = branches.checked_sub(1)?;
         match element_type == ElementType::Pred {
-            // A pred selects 0 for true and 1 for false.
+            // A `pred` selector takes branch 0 if true and branch 1 if false.
             true => Some(usize::from(number == 0)),
-            // HLO takes the last branch for what is out of range.
+            // For an index out of range, HLO takes the last branch.
             false => Some(usize::try_from(number).map_or(last, |number| number.min(last))),
         }
     }
 
-    /// Runs a loop with its counters alone: what is known of single elements in each iteration.
+    /// Runs a loop on its known scalars only, and returns the known scalars of each iteration.
     pub(crate) fn count(&mut self, node: &'a Node, known: &Scalars) -> Result<Counted, Uncounted> {
         let NodeKind::While {
             condition,
@@ -170,7 +170,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The value of a single element, if it is known.
+/// The value of a scalar, if it is known.
 pub(crate) fn value_of(program: &Program, known: &Scalars, value: ValueId) -> Option<u128> {
     let found = &program.values[value];
     match &found.def {
@@ -181,7 +181,7 @@ pub(crate) fn value_of(program: &Program, known: &Scalars, value: ValueId) -> Op
     }
 }
 
-/// An integer or a truth value as a number.
+/// Converts an integer or a `pred` to a number.
 pub(crate) fn integer(element_type: ElementType, bits: u128) -> Option<i64> {
     match decode(element_type, bits) {
         Number::Signed(number) => Some(number),

@@ -1,10 +1,10 @@
-//! Follows elements from operation to operation, to what they are computed from.
+//! Follows elements backwards from operation to operation, to the elements they are computed from.
 //!
-//! Operations are visited from the results to the operands, each once, with the set of all elements
-//! of its result that are needed. Every element goes through the maps of its operation. A run-time
-//! variable (an offset, an index of a gather) has the value that is known of it, as in an iteration
-//! of a counted loop, or takes every value that it may have; then what is read is a superset, and
-//! the set says so.
+//! Operations are visited once each, from results to operands, with the set of all needed elements
+//! of the result. Every element is mapped by the operation's indexing maps. A run-time variable (an
+//! offset, an index of a gather) takes its value if that is known, as in an iteration of a counted
+//! loop. Otherwise it takes every possible value; the elements read are then a superset, and the
+//! set is marked as one.
 
 mod loops;
 
@@ -20,34 +20,35 @@ use tegula_fusion::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_indexing::{Exactness, IndexingMap, RuntimeSource, Simplifier};
 use tegula_ir::{Module, Op};
 
-/// Points that are evaluated before the rest counts as read whole.
+/// At most this many map points are evaluated; after that, arrays count as read entirely.
 const MOST_POINTS: usize = 2_000_000;
 
-/// Elements that are needed, by array.
+/// The needed elements of each array.
 pub(crate) type Needed = FxHashMap<ValueId, Elements>;
 
-/// A search in a program.
+/// One search in a program.
 pub(crate) struct Search<'a> {
     pub(crate) module: &'a Module,
     pub(crate) program: &'a Program,
-    /// By node: its place in the order in which nodes run.
+    /// For each node, its position in execution order.
     places: Vec<usize>,
-    /// By node: the region that it is in.
+    /// For each node, the region that contains it.
     regions: Rc<[usize]>,
     simplifier: Simplifier,
-    /// Simplified maps by operation, result and operand: loops ask for them in each iteration.
+    /// Simplified maps by operation, result and operand. They are cached because loops need them in
+    /// each iteration.
     maps: FxHashMap<(u32, usize, usize), Result<Vec<IndexingMap>, String>>,
-    /// Points evaluated so far.
+    /// The number of map points evaluated so far.
     points: usize,
-    /// Bytes of loops' sets gone through so far.
+    /// The size in bytes of the sets processed in loops so far.
     pub(crate) bytes: usize,
-    /// Single elements.
+    /// The evaluator of scalars.
     pub(crate) scalars: Evaluator<'a>,
-    /// What was found out about loops.
+    /// The loops passed so far.
     pub(crate) loops: Vec<LoopTrace>,
-    /// Which iteration is to be shown, by loop.
+    /// The iteration to describe, for each loop.
     pub(crate) iterations: &'a BTreeMap<u32, usize>,
-    /// Where the search is among loops.
+    /// The search's position in nested loops.
     pub(crate) place: Place,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether so many more points may be evaluated; if so, they are counted.
+    /// Reserves `points` evaluations; returns `false` if the limit does not allow them.
     pub(crate) fn may_evaluate(&mut self, points: usize) -> bool {
         let all = self.points.checked_add(points);
         let within = all.filter(|&points| points <= MOST_POINTS);
@@ -87,15 +88,16 @@ impl<'a> Search<'a> {
         within.is_some()
     }
 
-    /// Follows the elements of `found` to what they are computed from, through arrays that `goes_on`
-    /// says. Gives the arrays in the order of the visit, and whether each is a leaf.
+    /// Follows the elements of `found` backwards, through the arrays for which `goes_on` returns
+    /// `true`. Returns the arrays in the order of the visit, and whether the search ended at each.
     pub(crate) fn follow_all(
         &mut self,
         found: &mut Needed,
         known: &Scalars,
         goes_on: &dyn Fn(ValueId) -> bool,
     ) -> Vec<(ValueId, bool)> {
-        // Operands have smaller places than their users.
+        // Operands come before their users in execution order, so each array is complete when
+        // popped.
         let program = self.program;
         let mut order = Vec::new();
         let mut work: BTreeSet<(usize, ValueId)> = found
@@ -118,7 +120,8 @@ impl<'a> Search<'a> {
         order
     }
 
-    /// Follows what a region gives to what it is given: the elements of values from outside of it.
+    /// Follows the elements of a region's results backwards to values defined outside of the
+    /// region.
     pub(crate) fn through_region(
         &mut self,
         region: &Region,
@@ -140,7 +143,7 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Loops in the order of the program, those inside of others after them.
+    /// The loops in program order, each outer loop before its inner loops.
     pub(crate) fn ordered_loops(&mut self) -> Vec<LoopTrace> {
         let mut loops = std::mem::take(&mut self.loops);
         let path = |trace: &LoopTrace| {
@@ -169,7 +172,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds what the needed elements of a value read, and gives the arrays that are read.
+    /// Adds to `found` the elements that the needed elements of a value read; returns their arrays.
     fn visit(
         &mut self,
         id: NodeId,
@@ -212,7 +215,7 @@ impl<'a> Search<'a> {
         values
     }
 
-    /// What an operation reads of its operands.
+    /// The elements of its operands that an operation reads.
     fn operands(
         &mut self,
         node: &Node,
@@ -263,7 +266,8 @@ impl<'a> Search<'a> {
         maps
     }
 
-    /// An update at a place that is known reads either array, never both.
+    /// The reads of a dynamic update slice whose offsets are known. Each element then comes either
+    /// from the updated array or from the update, never from both.
     fn update_of_known_place(
         &self,
         node: &Node,
@@ -322,7 +326,7 @@ impl<'a> Search<'a> {
         integer(self.program.values[value].shape.element_type, bits)
     }
 
-    /// The values of a map's run-time variables, as far as they are known.
+    /// The values of a map's run-time variables; `None` where unknown.
     fn runtime_values(&self, node: &Node, map: &IndexingMap, known: &Scalars) -> Vec<Option<i64>> {
         let operands = &self.module[node.origin].operands;
         let value = |source: &Option<RuntimeSource>| match source {
@@ -338,7 +342,7 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    /// Adds what one map leads to from the needed elements of a value.
+    /// Adds to `own` the elements to which one map leads from the needed elements of a value.
     fn follow(
         &mut self,
         node: &Node,
@@ -358,9 +362,9 @@ impl<'a> Search<'a> {
         if map.exactness == Exactness::Superset {
             own.at_most("the operation may read fewer of them");
         } else if values.contains(&None) {
-            own.at_most("which of these depends on data");
+            own.at_most("which of these elements is read depends on data");
         }
-        // A map of one element to the same, as of a pointwise operation, needs no evaluation.
+        // An identity map, as of an elementwise operation, needs no evaluation.
         let is_identity = from == to
             && map.ranges.is_empty()
             && map.runtime.is_empty()
@@ -374,7 +378,7 @@ impl<'a> Search<'a> {
         let first = from.len() + map.ranges.len();
         for (bound, value) in bounds.iter_mut().skip(first).zip(&values) {
             if let Some(value) = value {
-                // HLO clamps offsets.
+                // HLO clamps offsets to the valid range.
                 *bound = Interval::point((*value).clamp(bound.lower, bound.upper.max(bound.lower)));
             }
         }
@@ -386,7 +390,10 @@ impl<'a> Search<'a> {
         if !points.is_some_and(|points| self.may_evaluate(points)) {
             own.insert_all(size);
             own.exact = false;
-            own.note = Some("too many to follow one by one: taken as read whole".to_owned());
+            own.note = Some(
+                "too many elements to follow one by one, so the whole array is assumed to be read"
+                    .to_owned(),
+            );
             return;
         }
         if inner.iter().any(Interval::is_empty) {
@@ -412,7 +419,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The next point within bounds, the last variable fastest; false after the last.
+/// Advances to the next point within bounds, the last variable fastest; returns `false` at the end.
 fn advance(bounds: &[Interval], point: &mut [i64]) -> bool {
     for (bound, place) in bounds.iter().zip(point).rev() {
         if *place < bound.upper {
@@ -424,7 +431,7 @@ fn advance(bounds: &[Interval], point: &mut [i64]) -> bool {
     false
 }
 
-/// How many elements an array has, if it is static and not too large to be followed.
+/// The number of elements of an array, if its sizes are static and it is small enough to follow.
 pub(crate) fn element_count(program: &Program, value: ValueId) -> Option<usize> {
     /// Larger arrays are not followed element by element.
     const MOST: usize = 1 << 28;
@@ -432,18 +439,18 @@ pub(crate) fn element_count(program: &Program, value: ValueId) -> Option<usize> 
     usize::try_from(count).ok().filter(|&count| count <= MOST)
 }
 
-/// Arrays in their order.
+/// The sets in the order of their arrays' numbers.
 pub(crate) fn sorted(needed: &Needed) -> Vec<(ValueId, Elements)> {
     let mut all: Vec<_> = needed.iter().map(|(&v, e)| (v, e.clone())).collect();
     all.sort_by_key(|(value, _)| *value);
     all
 }
 
-/// Where nodes are.
+/// The positions and regions of all nodes.
 struct Places {
-    /// By node: its place in the order in which nodes run.
+    /// For each node, its position in execution order.
     places: Vec<usize>,
-    /// By node: the first node of its region.
+    /// For each node, the first node of its region, which identifies the region.
     regions: Vec<usize>,
     next: usize,
 }

@@ -1,4 +1,4 @@
-//! A program that was read and planned.
+//! A parsed and planned program.
 
 use crate::Problem;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use tegula_fusion::{Def, NodeKind, Program, ValueId};
 use tegula_sim_tpu::TpuProgram;
 use tegula_target::Chip;
 
-/// What a text is.
+/// The kinds of text that can be opened.
 pub(crate) enum Source {
     /// A program over arrays.
     Program(Box<ProgramSource>),
@@ -18,65 +18,65 @@ pub(crate) enum Source {
 
 pub(crate) struct ProgramSource {
     pub(crate) module: Module,
-    /// The program on its way to the CPU, or why there is none.
+    /// The program's plan for the CPU, or why it cannot be planned.
     pub(crate) planned: Result<Planned<'static>, Problem>,
 }
 
-/// A size that the program leaves open.
+/// A symbolic size of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SizeInfo {
     /// Its name.
     pub name: String,
-    /// The least that it may be.
+    /// The smallest value that it may have.
     pub lower: i64,
-    /// The most.
+    /// The largest value that it may have.
     pub upper: i64,
-    /// What it is taken to be; nothing if it is left open.
+    /// The value that replaces it; `None` if it stays symbolic.
     pub value: Option<i64>,
 }
 
-/// What open sizes are taken to be.
+/// The values of symbolic sizes.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Sizes {
-    /// By name; those that are not here get a small one.
+    /// Values by name. A size that is not listed gets a small value.
     #[serde(default)]
     pub values: BTreeMap<String, i64>,
-    /// Whether all stay open: the program as it is compiled for every size.
+    /// Whether all sizes stay symbolic, so that the program is compiled once for all sizes.
     #[serde(default)]
     pub leave_open: bool,
 }
 
-/// A program with what was found out about it.
+/// An open program and the results of planning it.
 pub struct Session {
     pub(crate) text: String,
     pub(crate) source: Source,
     pub(crate) sizes: Vec<SizeInfo>,
 }
 
-/// What an open size is taken to be at first: those that the program allows, the first of these.
+/// Values tried for symbolic sizes that have none. The first that the program allows is used.
 const TRIED_SIZES: [i64; 6] = [8, 16, 4, 64, 2, 1];
 
 impl Session {
-    /// Reads and plans a program: HLO or StableHLO text, or a kernel of the simulated TPU. Sizes
-    /// that it leaves open are small.
+    /// Reads and plans a program: HLO or StableHLO text, or a kernel of the simulated TPU. Symbolic
+    /// sizes get small values.
     ///
     /// # Errors
-    /// What is wrong with the text, at its place. A program that is right but cannot be planned
-    /// is no error: [`Self::planned`] says why.
+    /// The text is invalid; the error has its position. A valid program that cannot be planned is
+    /// opened without an error, and [`Self::planned`] returns the reason.
     pub fn open(text: &str) -> Result<Self, Problem> {
         Self::open_at(text, &Sizes::default())
     }
 
-    /// As [`Self::open`], with open sizes given.
+    /// As [`Self::open`], with given values for symbolic sizes.
     ///
     /// # Errors
-    /// As [`Self::open`]; sizes that contradict the program.
+    /// As [`Self::open`]; the sizes contradict the program.
     pub fn open_at(text: &str, sizes: &Sizes) -> Result<Self, Problem> {
         if text.trim().is_empty() {
             let help = "choose an example, or paste HLO or StableHLO text".to_owned();
             return Err(Problem {
                 help: Some(help),
-                ..Problem::new("there is no program yet")
+                ..Problem::new("the program is empty")
             });
         }
         let mut open_sizes = Vec::new();
@@ -109,7 +109,7 @@ impl Session {
         match &self.source {
             Source::Program(program) => Ok(program),
             Source::Kernel(_) => Err(Problem::new(
-                "this is a kernel for the simulated TPU: see the TPU view",
+                "this text is a kernel for the simulated TPU; open the TPU view",
             )),
         }
     }
@@ -117,18 +117,18 @@ impl Session {
     /// The fused graph and the plan.
     ///
     /// # Errors
-    /// The text is a TPU kernel; an operation that cannot be compiled.
+    /// The text is a TPU kernel, or an operation cannot be compiled.
     pub fn planned(&self) -> Result<&Planned<'static>, Problem> {
         self.program()?.planned.as_ref().map_err(Clone::clone)
     }
 }
 
-/// What is wrong with a text; one that does not look like a program is told what programs look like.
+/// Adds help to a parse error: if the text looks like no known format, how each format begins.
 fn unread(problem: Problem, text: &str) -> Problem {
     const WORDS: [&str; 4] = ["HloModule", "ENTRY", "module", "func."];
     let is_program = WORDS.iter().any(|word| text.contains(word));
     let forms =
-        "HLO begins with `HloModule`, StableHLO with `module`, a kernel for the TPU with `kernel`";
+        "HLO begins with `HloModule`, StableHLO with `module`, and a TPU kernel with `kernel`";
     let help = problem.help.clone();
     Problem {
         help: help.or_else(|| (!is_program).then(|| forms.to_owned())),
@@ -136,7 +136,7 @@ fn unread(problem: Problem, text: &str) -> Problem {
     }
 }
 
-/// The program at sizes, and what they are.
+/// Replaces symbolic sizes by values. Returns the program and the values.
 fn bind(module: Module, wanted: &Sizes) -> Result<(Module, Vec<SizeInfo>), tegula::Error> {
     let mut infos: Vec<SizeInfo> = module
         .program()
@@ -173,7 +173,8 @@ fn bind(module: Module, wanted: &Sizes) -> Result<(Module, Vec<SizeInfo>), tegul
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    // Sizes that were asked for are refused; those that were made up are none.
+    // No tried value fits. That is an error if the user chose one of the sizes; otherwise the sizes
+    // stay symbolic.
     match failed.filter(|_| {
         infos
             .iter()
@@ -199,12 +200,12 @@ pub(crate) fn kernel_problem(error: &tegula_sim_tpu::Error, text: &str) -> Probl
     Problem::new(error.to_string()).at_line(text, line)
 }
 
-/// The chip of a name.
+/// Finds a chip by its name.
 pub(crate) fn chip(name: &str) -> Result<Chip, Problem> {
     Chip::by_name(name).map_err(|e| Problem::new(e.to_string()))
 }
 
-/// What a value of a program is called: its instruction, or its number.
+/// A value's name for the page: that of its instruction, or else its number.
 pub(crate) fn value_name(module: &tegula_ir::Module, program: &Program, value: ValueId) -> String {
     if program.values[value].def == Def::LoopState {
         let state = program.nodes.values().find_map(|node| match &node.kind {

@@ -1,4 +1,5 @@
-//! A program or a kernel on a simulated TPU core: timeline, VMEM, where the time goes, findings.
+//! The simulation of a program or a kernel on a TPU core: timeline, VMEM use, time by cause, and
+//! findings.
 
 use crate::session::{Source, chip};
 use crate::{Problem, Session};
@@ -8,12 +9,12 @@ use tegula_draw::tpu_report::{Subject, sections, summary};
 use tegula_sim_tpu::{Lines, Options, Report, Severity, TpuProgram, simulate};
 use tegula_target::Chip;
 
-/// Something wrong, or worth to know.
+/// An error or a warning of the simulator.
 #[derive(Clone, Debug, Serialize)]
 pub struct FindingInfo {
-    /// Its code.
+    /// Its code, such as `TG041`.
     pub code: &'static str,
-    /// What is wrong, and at which line of a kernel's text.
+    /// The message, with its line in a kernel's text.
     pub problem: Problem,
     /// Whether it is an error rather than a warning.
     pub is_error: bool,
@@ -22,7 +23,7 @@ pub struct FindingInfo {
 /// A part of the report, as HTML.
 #[derive(Clone, Debug, Serialize)]
 pub struct SectionInfo {
-    /// Its name in links.
+    /// Its anchor in links.
     pub id: &'static str,
     /// Its heading.
     pub title: &'static str,
@@ -30,28 +31,30 @@ pub struct SectionInfo {
     pub html: String,
 }
 
-/// The report.
+/// The report of a simulation.
 #[derive(Clone, Debug, Serialize)]
 pub struct TpuReport {
-    /// What is said first, as HTML.
+    /// The summary, as HTML.
     pub summary: String,
-    /// The parts.
+    /// The sections.
     pub sections: Vec<SectionInfo>,
-    /// What is wrong.
+    /// Errors and warnings.
     pub findings: Vec<FindingInfo>,
-    /// Loops of which it is not known how often they run, and what was assumed.
+    /// Loops with an unknown trip count, and the trip count that was assumed.
     pub assumed_loops: Vec<(String, u64)>,
-    /// The time in seconds.
+    /// The simulated time in seconds.
     pub seconds: f64,
-    /// The kernel's text: what a program was lowered to.
+    /// The text of the kernel to which a program was lowered; `None` if the text was a kernel
+    /// itself.
     pub kernel: Option<String>,
 }
 
 impl Session {
-    /// Simulates the program on a chip, without values.
+    /// Simulates the timing of the program on a chip, without computing values.
     ///
     /// # Errors
-    /// An unknown chip; a program that does not lower to it; a limit of the simulator.
+    /// The chip is unknown, the program cannot be lowered to it, or a limit of the simulator is
+    /// reached.
     pub fn tpu(&self, chip_name: &str) -> Result<TpuReport, Problem> {
         let chip = chip(chip_name)?;
         match &self.source {

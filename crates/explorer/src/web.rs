@@ -1,9 +1,9 @@
-//! What a web worker calls.
+//! The interface for the page's web worker.
 
 use crate::{Request, Session, answer};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// The explorer of one page.
+/// The explorer of one page, with its open program.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Explorer {
@@ -18,7 +18,7 @@ impl Explorer {
         Self::default()
     }
 
-    /// Answers a [`Request`] in JSON, in JSON.
+    /// Answers a [`Request`], given as JSON. The response is JSON.
     pub fn ask(&mut self, request: &str) -> String {
         match serde_json::from_str::<Request>(request) {
             Ok(request) => answer(&mut self.session, request),

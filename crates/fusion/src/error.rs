@@ -5,7 +5,7 @@ use tegula_ir::{InstructionId, Module, Span};
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The program asks for something that cannot be compiled yet.
+    /// The program uses a feature that cannot be compiled yet.
     Unsupported,
     /// The program is larger than a stated limit.
     Limit,

@@ -59,9 +59,7 @@ pub(crate) fn element_type(number: i64) -> Result<ElementType, Error> {
         25 => ElementType::U2,
         26 => ElementType::S2,
         other => {
-            return Err(Error::input(format!(
-                "{other} is not the number of an element type"
-            )));
+            return Err(Error::input(format!("unknown element type {other}")));
         }
     })
 }
@@ -102,7 +100,7 @@ impl Tensors<'_> {
     fn external(&self, tensor: &Tensor<'_>, shape: &ArrayShape) -> Result<Literal, Error> {
         let find = |key| tensor.external.iter().find(|e| e.0 == key).map(|e| e.1);
         let location = find("location").ok_or_else(|| {
-            Error::input("its data is external, but no `location` says in which file")
+            Error::input("its data is external, but it has no `location` that names the file")
         })?;
         let owner = (self.external)(location).map_err(|why| {
             Error::input(format!(
@@ -153,7 +151,7 @@ fn from_raw(shape: &ArrayShape, raw: &[u8]) -> Result<Literal, Error> {
         let count = count(shape)?;
         let per_byte = (8 / bits) as usize;
         if bits == 6 || raw.len() < count.div_ceil(per_byte) {
-            return Err(Error::input("its bytes are fewer than its elements"));
+            return Err(Error::input("it has fewer bytes than its elements need"));
         }
         let signed = shape.element_type.category() == tegula_ir::Category::Signed;
         let elements = (0..count).map(|at| {
@@ -180,7 +178,7 @@ fn from_raw(shape: &ArrayShape, raw: &[u8]) -> Result<Literal, Error> {
 
 fn count(shape: &ArrayShape) -> Result<usize, Error> {
     let count = shape.element_count().and_then(|n| usize::try_from(n).ok());
-    count.ok_or_else(|| Error::input("its dimensions are not sizes"))
+    count.ok_or_else(|| Error::input("its dimensions are negative or too large"))
 }
 
 /// A literal from the lists of a tensor. Half-precision and smaller types are stored as bits in

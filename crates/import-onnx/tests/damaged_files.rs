@@ -87,7 +87,7 @@ fn names_every_operator_that_is_missing() {
     let error = to_module(&owner, &none, &|_, _, _| None).expect_err("not supported");
     assert_eq!(
         error.message,
-        "operators that are not supported: Frob of opset 20 (the node of `a` (Frob)); \
+        "unsupported operators: Frob of opset 20 (the node of `a` (Frob)); \
          Nix of opset 20 (the node of `b` (Nix))"
     );
 }

@@ -15,7 +15,7 @@ struct Table {
 }
 
 impl Table {
-    /// The table that a term represents; `None` if it is no table.
+    /// The table that a term represents; `None` if it is not a table.
     fn of(term: &Term) -> Option<Self> {
         let mut found: Option<Var> = None;
         let mut values: Vec<(i64, i64)> = Vec::new();

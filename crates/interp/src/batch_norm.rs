@@ -23,7 +23,7 @@ impl<'a> Features<'a> {
         let dims = sizes(array);
         let dimension = position(feature_index, dims.len())?;
         if !array.element_type().is_float() {
-            return Err(invalid("the operand is not of floats"));
+            return Err(invalid("expected an operand of a floating-point type"));
         }
         Ok(Self {
             array,
@@ -63,7 +63,9 @@ impl<'a> Features<'a> {
     /// The values of an operand that has one element for each feature.
     fn operand(&self, x: &Literal) -> Result<Vec<f64>, OpError> {
         if x.len() != self.count || !x.element_type().is_float() {
-            return Err(invalid("not one value for each feature"));
+            return Err(invalid(
+                "expected a floating-point operand with one element per feature",
+            ));
         }
         Ok(to_f64s(x))
     }
@@ -157,7 +159,7 @@ pub(crate) fn gradient(
     let ty = scale;
     let (scale, mean, variance) = (x.operand(scale)?, x.operand(mean)?, x.operand(variance)?);
     if grad.shape() != x.array.shape() {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid("expected a gradient of the first operand's shape"));
     }
     let grad = to_f64s(grad);
     let n = x.elements();

@@ -41,9 +41,9 @@ impl<'e, 'm> Callee<'e, 'm> {
         match &self.program {
             Some(program) if program.parameters == arguments.len() => program
                 .run(&mut self.registers, arguments)
-                .ok_or_else(|| invalid("a called computation has an operation its type lacks")),
+                .ok_or_else(|| invalid("the called computation has an operation that its element type does not support")),
             Some(_) => Err(invalid(
-                "a called computation has another number of parameters",
+                "the number of arguments differs from the called computation's number of parameters",
             )),
             None => self.interpret(arguments),
         }
@@ -54,13 +54,14 @@ impl<'e, 'm> Callee<'e, 'm> {
         let parameters = &module[self.computation].parameters;
         if parameters.len() != arguments.len() {
             return Err(invalid(
-                "a called computation has another number of parameters",
+                "the number of arguments differs from the called computation's number of parameters",
             ));
         }
         let mut values = Vec::with_capacity(arguments.len());
         for (&parameter, &bits) in parameters.iter().zip(arguments) {
             let shape = module[parameter].shape.as_array();
-            let shape = shape.ok_or_else(|| invalid("a parameter is not an array"))?;
+            let shape = shape
+                .ok_or_else(|| invalid("expected array parameters in the called computation"))?;
             let mut literal = Literal::zeros(shape)?;
             BitsMut::of(&mut literal).set(0, bits);
             values.push(Value::Array(literal));
@@ -79,14 +80,14 @@ impl<'e, 'm> Callee<'e, 'm> {
         let result = results.first().copied();
         result
             .map(|bits| bits & 0xff != 0)
-            .ok_or_else(|| invalid("a called computation has no result"))
+            .ok_or_else(|| invalid("expected a called computation with at least one result"))
     }
 
     /// Calls a computation with a single result.
     pub(crate) fn call_one(&mut self, arguments: &[u128]) -> Result<u128, OpError> {
         let results = self.call(arguments)?;
         let result = results.first().copied();
-        result.ok_or_else(|| invalid("a called computation has no result"))
+        result.ok_or_else(|| invalid("expected a called computation with at least one result"))
     }
 }
 
@@ -99,7 +100,9 @@ pub(crate) fn map(
     let mut result = Literal::zeros(shape)?;
     let len = result.len();
     if operands.iter().any(|operand| operand.len() != len) {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected operands with as many elements as the result",
+        ));
     }
     let bits: Vec<Bits<'_>> = operands.iter().map(|operand| Bits::of(operand)).collect();
     let mut out = BitsMut::of(&mut result);

@@ -35,7 +35,7 @@ impl Gathered {
     fn of(&self, operand: usize) -> Result<Vec<&Literal>, OpError> {
         let all = self.parts.iter().map(|part| part.get(operand));
         let all = all.collect::<Option<Vec<_>>>();
-        all.ok_or_else(|| invalid("the members of the group give different numbers of operands"))
+        all.ok_or_else(|| invalid("the devices of the group pass different numbers of operands"))
     }
 
     /// Computes one result for each operand.
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
         let operands: Vec<Literal> = operands.collect::<Result<_, _>>()?;
         if matches!(op, Op::CollectivePermute { .. }) && writes_in_place(&operands) {
             return Err(unsupported(
-                "a collective-permute that writes into its second operand",
+                "a collective-permute that writes its result into its second operand",
             ));
         }
         let given = operands.clone();
@@ -219,7 +219,7 @@ impl Evaluator<'_> {
             (Some(combined), _) => Ok(combined.to_vec()),
             (None, Some(error)) => Err(error),
             (None, None) => Err(invalid(
-                "another device failed to combine the members' arrays",
+                "another device of the group failed to combine the arrays",
             )),
         }
     }
@@ -269,7 +269,7 @@ impl Evaluator<'_> {
             Op::RaggedAllToAll(_) => ragged(all).map(|result| vec![result]),
             Op::CollectiveBroadcast(_) => all.each(|parts| match parts {
                 [first, ..] => Ok((*first).clone()),
-                [] => Err(invalid("a group has no devices")),
+                [] => Err(invalid("expected at least one device in the group")),
             }),
             Op::CollectivePermute {
                 pairs, channel_id, ..
@@ -278,7 +278,7 @@ impl Evaluator<'_> {
                 let source = source_of(pairs, number, numbers)?;
                 all.each(|parts| match source {
                     Some(source) => (parts.get(source).copied().cloned())
-                        .ok_or_else(|| invalid("the source device is not in the group")),
+                        .ok_or_else(|| invalid("the source device of a pair is not in the group")),
                     None => Ok(Literal::zeros(parts[own].shape())?),
                 })
             }
@@ -290,7 +290,7 @@ impl Evaluator<'_> {
     fn folded(&mut self, parts: &[&Literal], to_apply: ComputationId) -> Result<Literal, OpError> {
         let (first, others) = parts
             .split_first()
-            .ok_or_else(|| invalid("a group has no devices"))?;
+            .ok_or_else(|| invalid("expected at least one device in the group"))?;
         let mut result = (*first).clone();
         let len = result.len();
         let mut callee = Callee::new(self, to_apply);
@@ -339,11 +339,13 @@ fn source_of(
         let known = |n: i64| usize::try_from(n).ok().filter(|&n| n < numbers);
         let (Some(source), Some(target)) = (known(source), known(target)) else {
             return Err(invalid(format!(
-                "the pair {{{source},{target}}} names a device beyond {numbers}"
+                "the pair {{{source},{target}}} names an unknown device: expected numbers below {numbers}"
             )));
         };
         if target == number && found.replace(source).is_some() {
-            return Err(invalid(format!("two sources send to {target}")));
+            return Err(invalid(format!(
+                "expected at most one source for each target, but two pairs send to {target}"
+            )));
         }
     }
     Ok(found)
@@ -354,14 +356,18 @@ fn arranged(literals: Vec<Literal>, shape: &Shape) -> Result<Value, OpError> {
     let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
     match shape {
         Shape::Tuple(_) => Ok(Value::Tuple(values)),
-        _ => values.pop().ok_or_else(|| invalid("no result")),
+        _ => values
+            .pop()
+            .ok_or_else(|| invalid("expected at least one array for the result")),
     }
 }
 
 fn same_shape(a: &Literal, b: &Literal) -> Result<(), OpError> {
     match a.shape() == b.shape() {
         true => Ok(()),
-        false => Err(invalid("members have arrays of different shapes")),
+        false => Err(invalid(
+            "expected arrays of equal shapes from all devices of the group",
+        )),
     }
 }
 
@@ -370,11 +376,15 @@ fn same_shape(a: &Literal, b: &Literal) -> Result<(), OpError> {
 fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Vec<i64>), OpError> {
     let dims = shape
         .static_dims()
-        .ok_or_else(|| invalid("a size is not known"))?;
+        .ok_or_else(|| invalid("expected an array with known sizes"))?;
     let at = usize::try_from(dimension)
         .ok()
         .filter(|&at| at < dims.len());
-    let at = at.ok_or_else(|| invalid(format!("there is no dimension {dimension}")))?;
+    let at = at.ok_or_else(|| {
+        invalid(format!(
+            "dimension {dimension} is out of range for the array's rank"
+        ))
+    })?;
     let product = |dims: &[i64]| dims.iter().product::<i64>() as usize;
     let inner = product(&dims[at + 1..]) * shape.element_type.storage_bytes();
     Ok((
@@ -390,7 +400,7 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
     let (outer, size, inner, mut dims) = around(whole.shape(), dimension)?;
     if count == 0 || size % count != 0 {
         return Err(invalid(format!(
-            "{size} elements cannot be cut into {count} equal parts"
+            "a dimension of {size} elements cannot be split into {count} equal parts"
         )));
     }
     let rows = size / count;
@@ -409,7 +419,7 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
 fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, OpError> {
     let first = parts
         .first()
-        .ok_or_else(|| invalid("a group has no devices"))?;
+        .ok_or_else(|| invalid("expected at least one device in the group"))?;
     let (outer, size, inner, mut dims) = around(first.shape(), dimension)?;
     for part in parts {
         same_shape(first, part)?;
@@ -447,7 +457,9 @@ fn ragged(all: &Gathered) -> Result<Literal, OpError> {
         let entries = sizes[member].len();
         let tables = [&from[member], &to[member]];
         if input_row != row || entries % count != 0 || tables.iter().any(|t| t.len() != entries) {
-            return Err(invalid("offsets and sizes are not one for each device"));
+            return Err(invalid(
+                "expected offsets and sizes with the same number of entries for each device, and rows of equal size",
+            ));
         }
         let updates = entries / count;
         for entry in own * updates..(own + 1) * updates {
@@ -461,7 +473,7 @@ fn ragged(all: &Gathered) -> Result<Literal, OpError> {
             let target = inside(to[member][entry], size, room);
             let (Some(source), Some(target)) = (source, target) else {
                 return Err(invalid(format!(
-                    "the rows that position {member} sends to position {own} are outside an array"
+                    "the rows that position {member} sends to position {own} are out of bounds of the input or the output"
                 )));
             };
             result.bytes_mut()[target].copy_from_slice(&input.bytes()[source]);

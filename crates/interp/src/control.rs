@@ -9,7 +9,7 @@ use tegula_scalar::Bits;
 
 fn first(operands: Vec<Value>) -> Result<Value, OpError> {
     let first = operands.into_iter().next();
-    first.ok_or_else(|| invalid("no operand"))
+    first.ok_or_else(|| invalid("expected at least one operand"))
 }
 
 /// One element of a tuple.
@@ -18,7 +18,7 @@ fn element(operands: Vec<Value>, index: i64) -> Result<Value, OpError> {
     match usize::try_from(index) {
         Ok(index) if index < elements.len() => Ok(elements.swap_remove(index)),
         _ => Err(invalid(format!(
-            "a tuple of {} has no element {index}",
+            "a tuple of {} elements has no element {index}",
             elements.len()
         ))),
     }
@@ -28,12 +28,12 @@ fn element(operands: Vec<Value>, index: i64) -> Result<Value, OpError> {
 fn is_true(value: &Value) -> Result<bool, OpError> {
     let literal = value.array()?;
     if literal.element_type() != ElementType::Pred || literal.len() != 1 {
-        return Err(invalid("a condition is not a pred"));
+        return Err(invalid("expected a condition that is a pred scalar"));
     }
     Ok(literal.bytes()[0] != 0)
 }
 
-/// A value of a shape with all elements zero: a context that nobody reads.
+/// A value of a shape with all elements zero: a context that is never read.
 fn zeros(evaluator: &Evaluator<'_>, shape: &Shape) -> Result<Value, OpError> {
     Ok(match shape {
         Shape::Tuple(shapes) => {
@@ -154,7 +154,7 @@ impl Evaluator<'_> {
         mut elements: Vec<Value>,
     ) -> Result<Value, OpError> {
         let shapes = self.module[id].shape.as_tuple();
-        let shapes = shapes.ok_or_else(|| invalid("the result is not a tuple"))?;
+        let shapes = shapes.ok_or_else(|| invalid("expected a tuple as the result"))?;
         for shape in shapes.iter().skip(elements.len()) {
             elements.push(zeros(self, shape)?);
         }
@@ -167,7 +167,9 @@ impl Evaluator<'_> {
         self.iterations += 1;
         let most = self.options.max_iterations;
         match most.is_some_and(|most| self.iterations > most) {
-            true => Err(OpError::Limit("more iterations than allowed".to_owned())),
+            true => Err(OpError::Limit(
+                "the loop exceeds the allowed number of iterations".to_owned(),
+            )),
             false => Ok(()),
         }
     }
@@ -193,7 +195,9 @@ impl Evaluator<'_> {
         mut operands: Vec<Value>,
     ) -> Result<Value, OpError> {
         if operands.len() != branches.len() + 1 {
-            return Err(invalid("not one operand for each branch"));
+            return Err(invalid(
+                "expected a selector and one operand for each branch",
+            ));
         }
         let selector = operands.remove(0).into_array()?;
         let value = Bits::of(&selector).get(0);
@@ -209,7 +213,7 @@ impl Evaluator<'_> {
             }
         };
         let branch = branches.get(chosen).copied();
-        let branch = branch.ok_or_else(|| invalid("the selected branch does not exist"))?;
+        let branch = branch.ok_or_else(|| invalid("expected at least one branch"))?;
         self.computation(branch, vec![operands.swap_remove(chosen)])
     }
 }
@@ -229,6 +233,6 @@ fn tuple_of(shape: &Shape, leaves: &mut dyn Iterator<Item = &Literal>) -> Result
             .next()
             .cloned()
             .map(Value::Array)
-            .ok_or_else(|| invalid("fewer literals than the shape has arrays")),
+            .ok_or_else(|| invalid("expected a literal for each array of the shape")),
     }
 }

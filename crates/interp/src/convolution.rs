@@ -167,7 +167,9 @@ fn canonical_order(first: i64, spatial: &[i64], last: i64, rank: usize) -> Resul
     let mut seen = vec![false; rank];
     order.iter().for_each(|&d| seen[d] = true);
     if order.len() != rank || seen.contains(&false) {
-        return Err(invalid("dim_labels do not name each dimension once"));
+        return Err(invalid(
+            "expected dim_labels that name each dimension exactly once",
+        ));
     }
     Ok(order)
 }
@@ -203,7 +205,7 @@ pub(crate) fn convolution(
     // The kernel's input features come after its spatial dimensions.
     kernel_order[..rank - 1].rotate_left(1);
     if input.shape().rank() != rank || kernel.shape().rank() != rank {
-        return Err(invalid("an operand has another rank than dim_labels"));
+        return Err(invalid("expected operands with the rank of dim_labels"));
     }
     let (input, kernel, shape) = in_one_type(input, kernel, shape)?;
     let (input, kernel) = (
@@ -246,7 +248,7 @@ pub(crate) fn convolution(
     let sums = ordered(&sums, &back)?;
     if sums.shape().dims != shape.dims {
         return Err(invalid(
-            "the result's shape is not what the operation gives",
+            "the stated shape of the result differs from the computed one",
         ));
     }
     let magnitudes = sizes
@@ -276,7 +278,9 @@ fn geometry<'a>(
     let spatial = window.len();
     let count = |groups: i64| usize::try_from(groups).ok().filter(|&groups| groups > 0);
     let (Some(groups), Some(batch_groups)) = (count(groups), count(batch_groups)) else {
-        return Err(invalid("a group count is not positive"));
+        return Err(invalid(
+            "expected positive feature_group_count and batch_group_count",
+        ));
     };
     let windows = Windows::new(window, &x[1..=spatial])?;
     let geometry = Geometry {
@@ -304,6 +308,8 @@ fn geometry<'a>(
     if agrees {
         Ok(geometry)
     } else {
-        Err(invalid("the operands' shapes do not agree"))
+        Err(invalid(
+            "the operands' shapes, the window and the group counts do not fit together",
+        ))
     }
 }

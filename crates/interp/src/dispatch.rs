@@ -23,7 +23,7 @@ impl Arrays {
     fn get(&self, index: usize) -> Result<&Literal, OpError> {
         self.0
             .get(index)
-            .ok_or_else(|| invalid(format!("no operand {index}")))
+            .ok_or_else(|| invalid(format!("operand {index} is missing")))
     }
 
     fn from(&self, start: usize) -> Vec<&Literal> {
@@ -37,12 +37,12 @@ impl Arrays {
     }
 
     fn five(&self) -> Result<[&Literal; 5], OpError> {
-        <[&Literal; 5]>::try_from(self.from(0)).map_err(|_| invalid("not five operands"))
+        <[&Literal; 5]>::try_from(self.from(0)).map_err(|_| invalid("expected five operands"))
     }
 
     fn into_first(self) -> Result<Literal, OpError> {
         let first = self.0.into_iter().next();
-        first.ok_or_else(|| invalid("no operand"))
+        first.ok_or_else(|| invalid("expected at least one operand"))
     }
 }
 
@@ -51,7 +51,9 @@ fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result
     let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
     match shape {
         Shape::Tuple(_) => Ok(Value::Tuple(values)),
-        _ => values.pop().ok_or_else(|| invalid("no result")),
+        _ => values
+            .pop()
+            .ok_or_else(|| invalid("expected at least one array for the result")),
     }
 }
 
@@ -131,7 +133,7 @@ impl Evaluator<'_> {
                 exponent_bits,
                 mantissa_bits,
             } => elementwise::reduce_precision(x, *exponent_bits, *mantissa_bits),
-            _ => Err(invalid("not elementwise")),
+            _ => Err(invalid("expected an elementwise operation")),
         }
     }
 
@@ -141,7 +143,7 @@ impl Evaluator<'_> {
         match &instruction.op {
             Op::Constant(literals) => match literals.as_ref() {
                 [literal] => Ok(literal.clone()),
-                _ => Err(invalid("not one literal")),
+                _ => Err(invalid("expected one literal for an array constant")),
             },
             Op::Iota(dimension) => movement::iota(&shape()?, *dimension),
             Op::Broadcast(dimensions) => {
@@ -166,7 +168,7 @@ impl Evaluator<'_> {
             Op::DynamicUpdateSlice => {
                 let mut operands = operands.0.into_iter();
                 let (Some(x), Some(update)) = (operands.next(), operands.next()) else {
-                    return Err(invalid("no operand"));
+                    return Err(invalid("expected at least one operand"));
                 };
                 let starts: Vec<&Literal> = operands.as_slice().iter().collect();
                 movement::dynamic_update_slice(x, &update, &starts)
@@ -219,7 +221,7 @@ impl Evaluator<'_> {
             && value == size.and_then(Dim::as_static)
         {
             true => Ok(()),
-            false => Err(unsupported("sizes that are computed from data")),
+            false => Err(unsupported("an operand's size that is computed from data")),
         }
     }
 
@@ -233,7 +235,7 @@ impl Evaluator<'_> {
             && !tiles_keep_order(from, to)
         {
             return Err(unsupported(
-                "a bitcast of a tiled layout whose elements depend on its padding",
+                "a bitcast between tiled layouts that moves elements across padding",
             ));
         }
         let order = |shape: &Shape| -> Option<Vec<usize>> {
@@ -254,7 +256,8 @@ impl Evaluator<'_> {
         let mut physical_dims = Vec::with_capacity(to.len());
         for (place, &d) in to.iter().enumerate() {
             let size = dims.get(d).copied();
-            physical_dims.push(size.ok_or_else(|| invalid("the layout is of another rank"))?);
+            physical_dims
+                .push(size.ok_or_else(|| invalid("expected a layout with the shape's rank"))?);
             back[d] = place;
         }
         let physical_shape = ArrayShape::new(shape.element_type, &physical_dims);
@@ -342,7 +345,7 @@ impl Evaluator<'_> {
                 let mut arrays = operands.0;
                 let rest = arrays.split_off(count.min(arrays.len()));
                 let Some((indices, updates)) = rest.split_first() else {
-                    return Err(invalid("no indices"));
+                    return Err(invalid("expected an operand with the indices"));
                 };
                 let updates: Vec<&Literal> = updates.iter().collect();
                 let mut callee = Callee::new(self, *to_apply);
@@ -452,14 +455,16 @@ impl Evaluator<'_> {
         results(moved.collect::<Result<Vec<_>, _>>()?, shape)
     }
 
-    /// A routine's last operand, perturbed by the backward error: that of the sums by which the
-    /// factors or solutions reproduce it.
+    /// A routine's last operand, perturbed by the backward error, which is the rounding error of
+    /// the sums that recompute the operand from the factors or solutions.
     fn moved_operand(
         &mut self,
         routine: Lapack,
         operands: &[&Literal],
     ) -> Result<Literal, OpError> {
-        let last = operands.last().ok_or_else(|| invalid("no operand"))?;
+        let last = operands
+            .last()
+            .ok_or_else(|| invalid("expected at least one operand"))?;
         let Some(directions) = self.next_directions() else {
             return Ok((*last).clone());
         };
@@ -552,7 +557,11 @@ impl Evaluator<'_> {
             Op::RngBitGenerator(algorithm) => {
                 let bits = match shape.as_tuple() {
                     Some([_, bits]) => self.resolve(bits)?,
-                    _ => return Err(invalid("the result is not a pair")),
+                    _ => {
+                        return Err(invalid(
+                            "expected a result that is a pair of state and bits",
+                        ));
+                    }
                 };
                 let (state, bits) = random::bit_generator(*algorithm, x, &bits)?;
                 return results([state, bits], shape);
@@ -584,7 +593,9 @@ impl Evaluator<'_> {
             "TopK" => {
                 let k = shape.as_tuple().and_then(|parts| parts.first()?.as_array());
                 let k = k.and_then(|array| array.dims.last()?.as_static());
-                let k = k.ok_or_else(|| invalid("the result is not a pair of arrays"))?;
+                let k = k.ok_or_else(|| {
+                    invalid("expected a result that is a pair of arrays: values and indices")
+                })?;
                 top_k(self, x, k, true, shape)
             }
             // The partitioner's annotations pass their values through, except those that convert
@@ -598,10 +609,14 @@ impl Evaluator<'_> {
                 let value = arranged(shape, &mut operands.0.iter().cloned())?;
                 match value.matches(shape) {
                     true => Ok(value),
-                    false => Err(unsupported("one replica is evaluated, which has one shard")),
+                    false => Err(unsupported(
+                        "only one device is evaluated, so a shard is the whole array, but the shapes differ",
+                    )),
                 }
             }
-            _ => Err(invalid("the custom call has no built-in meaning")),
+            _ => Err(invalid(
+                "the custom call is not built in; register a handler for its target",
+            )),
         }
     }
 
@@ -639,7 +654,9 @@ pub(crate) fn arranged(
 ) -> Result<Value, OpError> {
     match shape {
         Shape::Array(_) => {
-            let array = arrays.next().ok_or_else(|| invalid("no result"))?;
+            let array = arrays
+                .next()
+                .ok_or_else(|| invalid("expected at least one array for the result"))?;
             Ok(Value::Array(array))
         }
         Shape::Tuple(parts) => {
@@ -670,9 +687,9 @@ fn top_k(
 pub(crate) fn left_out(op: &Op) -> OpError {
     unsupported(match op {
         Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => {
-            "there is no host or other device to exchange data with"
+            "the evaluation has no host and no other device to exchange data with"
         }
-        Op::RngGetAndUpdateState(_) => "a run has no random state from earlier runs",
+        Op::RngGetAndUpdateState(_) => "a run starts without the random state of earlier runs",
         Op::AllGather { .. }
         | Op::AllReduce { .. }
         | Op::ReduceScatter { .. }
@@ -680,7 +697,9 @@ pub(crate) fn left_out(op: &Op) -> OpError {
         | Op::RaggedAllToAll(_)
         | Op::CollectiveBroadcast(_)
         | Op::CollectivePermute { .. }
-        | Op::CollectiveDone(_) => "one device is evaluated, and a collective needs the others",
-        _ => "the operation has no place here",
+        | Op::CollectiveDone(_) => {
+            "only one device is evaluated, but a collective needs the others"
+        }
+        _ => "this operation cannot be evaluated on its own",
     })
 }

@@ -128,7 +128,9 @@ fn sides(lhs: &Literal, rhs: &Literal, dims: &DotDims) -> Result<Sides, OpError>
     if pick(&l, &lhs_batch) != pick(&r, &rhs_batch)
         || pick(&l, &lhs_contracting) != pick(&r, &rhs_contracting)
     {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected batch and contracting dimensions of equal sizes in both operands",
+        ));
     }
     let free = |rank: usize, a: &[usize], b: &[usize]| -> Sizes {
         (0..rank)
@@ -183,7 +185,7 @@ pub(crate) fn dot(
     let sides = sides(&lhs, &rhs, dims)?;
     if dims_i64(&sides.result).as_slice() != shape.static_dims().unwrap_or_default().as_slice() {
         return Err(invalid(
-            "the result's shape is not what the operation gives",
+            "the stated shape of the result differs from the computed one",
         ));
     }
     let (sums, magnitudes) = match Domain::of(shape.element_type) {

@@ -175,14 +175,18 @@ pub(crate) fn select(
     on_false: &Literal,
 ) -> Result<Literal, OpError> {
     if on_true.shape() != on_false.shape() || predicate.element_type() != ElementType::Pred {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected a pred predicate, and two alternatives of equal shapes",
+        ));
     }
     if predicate.shape().rank() == 0 {
         let chosen = predicate.bytes().first().is_some_and(|&byte| byte != 0);
         return Ok(if chosen { on_true } else { on_false }.clone());
     }
     if predicate.len() != on_true.len() {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected a predicate that is a scalar or has the alternatives' number of elements",
+        ));
     }
     let mut result = on_false.clone();
     let size = on_true.element_type().storage_bytes();
@@ -233,7 +237,7 @@ pub(crate) fn reduce_precision(
 ) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if exponent_bits == 0 {
-        return Err(invalid("no exponent bits"));
+        return Err(invalid("expected at least one exponent bit"));
     }
     if scalar::apply_reduce_precision(ty, exponent_bits, mantissa_bits, 0).is_none() {
         return Err(lacks("reduce-precision", ty));
@@ -254,7 +258,9 @@ pub(crate) fn stochastic_convert(
         return Err(lacks("stochastic-convert", from));
     }
     if random.len() != x.len() || random.element_type().bits() != from.bits() {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected random bits of the operand's shape and bit width",
+        ));
     }
     let (x, random) = (Bits::of(x), Bits::of(random));
     fill(shape, |i| {
@@ -263,7 +269,7 @@ pub(crate) fn stochastic_convert(
 }
 
 fn lacks(what: &str, ty: ElementType) -> OpError {
-    invalid(format!("{ty} has no {what}"))
+    invalid(format!("{what} is not defined for element type {ty}"))
 }
 
 /// `x`, broadcast if it is a scalar and `other` is not.
@@ -275,7 +281,9 @@ fn repeated(x: &Literal, other: &Literal) -> Result<Literal, OpError> {
         return if other.shape().rank() == 0 {
             Ok(x.clone())
         } else {
-            Err(invalid("the operands' shapes do not agree"))
+            Err(invalid(
+                "expected operands with equal numbers of elements, or a scalar",
+            ))
         };
     }
     let shape = other.shape().with_element_type(x.element_type());

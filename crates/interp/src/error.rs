@@ -1,4 +1,4 @@
-//! Evaluation errors: the program asks for something unsupported or invalid, or exceeds a limit.
+//! Evaluation errors: the program is invalid, uses an unsupported feature, or exceeds a limit.
 
 use std::sync::Arc;
 use tegula_custom_call::CustomCallError;
@@ -9,7 +9,7 @@ use tegula_limits::Stopped;
 /// The reason why a program could not be evaluated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// An argument is not what the entry computation takes.
+    /// An argument does not match the entry computation's parameter.
     #[error("argument {index}: {reason}")]
     Argument {
         /// The number of the argument.

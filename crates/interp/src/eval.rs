@@ -115,7 +115,7 @@ impl<'m> Evaluator<'m> {
             return Err(Error::Argument {
                 index: arguments.len().min(parameters.len()),
                 reason: format!(
-                    "the program takes {} arguments, {} were given",
+                    "expected {} arguments, found {}",
                     parameters.len(),
                     arguments.len()
                 ),
@@ -125,7 +125,7 @@ impl<'m> Evaluator<'m> {
             let shape = &module[parameter].shape;
             if !argument.matches(shape) {
                 let reason = format!(
-                    "is not of the shape of parameter {}, {}",
+                    "its shape differs from that of parameter {}, {}",
                     module[parameter].name,
                     describe(shape)
                 );
@@ -154,7 +154,7 @@ impl<'m> Evaluator<'m> {
         let stated = self.module[id].operands.len();
         let value = match operands.len() == stated {
             true => self.instruction(id, operands),
-            false => Err(invalid(format!("{stated} operands are expected"))),
+            false => Err(invalid(format!("expected {stated} operands"))),
         };
         value.map_err(|error| error.at(name, opcode))
     }
@@ -189,7 +189,7 @@ impl<'m> Evaluator<'m> {
                 let mut pairs = array.dims.iter().zip(&literal.shape().dims);
                 pairs.try_for_each(|(stated, actual)| match actual.as_static() {
                     Some(size) => self.bind_dim(stated, size),
-                    None => Err("has a size that is not known".to_owned()),
+                    None => Err("expected an array with known sizes".to_owned()),
                 })
             }
             _ => Ok(()),
@@ -203,18 +203,26 @@ impl<'m> Evaluator<'m> {
                 Ok(expected) if expected == size => Ok(()),
                 // A term over symbols that later parameters bind is not checked.
                 Err(_) => Ok(()),
-                Ok(expected) => Err(format!("has a dimension of {size}, not {expected}")),
+                Ok(expected) => Err(format!(
+                    "expected a dimension of size {expected}, found {size}"
+                )),
             };
         };
         let symbol = &self.module.symbols[..].get(index);
         let (Some(symbol), Some(slot)) = (symbol, self.symbols.get_mut(index)) else {
-            return Err("uses a symbol the module does not have".to_owned());
+            return Err("its shape uses a symbol that the module does not declare".to_owned());
         };
         if matches!(*slot, Some(bound) if bound != size) {
-            return Err(format!("gives {} another value than before", symbol.name));
+            return Err(format!(
+                "its value for symbol {} contradicts an earlier argument",
+                symbol.name
+            ));
         }
         if size < symbol.lower || size > symbol.upper {
-            return Err(format!("{} = {size} is out of its bounds", symbol.name));
+            return Err(format!(
+                "its value for symbol {}, {size}, is out of the symbol's bounds",
+                symbol.name
+            ));
         }
         *slot = Some(size);
         Ok(())
@@ -225,14 +233,14 @@ impl<'m> Evaluator<'m> {
             Dim::Static(size) => Ok(*size),
             Dim::Symbolic(term) | Dim::Bounded { size: term, .. } => term
                 .eval(&|var| self.symbols.get(var.0 as usize).copied().flatten())
-                .map_err(|error| invalid(format!("a size is not known: {error}"))),
+                .map_err(|error| invalid(format!("a size of the shape is unknown: {error}"))),
         }
     }
 
     /// The shape with all sizes resolved and without a layout.
     pub(crate) fn resolve(&self, shape: &Shape) -> Result<ArrayShape, OpError> {
         let array = shape.as_array();
-        let array = array.ok_or_else(|| invalid("the result is not an array"))?;
+        let array = array.ok_or_else(|| invalid("expected an array as the result"))?;
         let dims = array.dims.iter().map(|dim| self.eval_dim(dim));
         let dims: Vec<i64> = dims.collect::<Result<_, _>>()?;
         Ok(ArrayShape::new(array.element_type, &dims))
@@ -274,7 +282,7 @@ impl<'m> Evaluator<'m> {
     ) -> Result<Value, OpError> {
         if self.depth >= MAX_DEPTH {
             return Err(OpError::Limit(format!(
-                "calls are nested more than {MAX_DEPTH} deep"
+                "calls are nested deeper than {MAX_DEPTH} levels"
             )));
         }
         self.depth += 1;
@@ -294,7 +302,7 @@ impl<'m> Evaluator<'m> {
             let at = |error: OpError| error.at(&instruction.name, instruction.op.opcode());
             let value = if let Op::Parameter(number) = instruction.op {
                 let argument = arguments.get_mut(number as usize).and_then(Option::take);
-                argument.ok_or_else(|| at(invalid("no argument for this parameter")))?
+                argument.ok_or_else(|| at(invalid("the argument for this parameter is missing")))?
             } else if plan.last_use[position] == position && can_be_left_out(&instruction.op) {
                 continue;
             } else {
@@ -304,7 +312,7 @@ impl<'m> Evaluator<'m> {
                     .map_err(at)?
             };
             if !value.matches(&instruction.shape) {
-                return Err(at(invalid("its value has another shape than stated")).into());
+                return Err(at(invalid("the computed value differs from the stated shape")).into());
             }
             if plan.last_use[position] != position {
                 self.keep(&value).map_err(at)?;
@@ -316,7 +324,7 @@ impl<'m> Evaluator<'m> {
         });
         let root = self.positions[computation.root.index()];
         let result = values.get_mut(root).and_then(Option::take);
-        result.ok_or_else(|| invalid("the root is not an instruction of its computation"))
+        result.ok_or_else(|| invalid("expected a root instruction that belongs to its computation"))
     }
 
     /// Counts the bytes of a value that is still needed.
@@ -324,7 +332,7 @@ impl<'m> Evaluator<'m> {
         self.kept = self.kept.saturating_add(value.byte_size());
         match self.options.max_bytes {
             Some(most) if self.kept > most => Err(OpError::Limit(format!(
-                "the arrays that are live at once take more than {most} bytes"
+                "the arrays that are live at the same time exceed {most} bytes"
             ))),
             _ => Ok(()),
         }
@@ -356,7 +364,7 @@ impl<'m> Evaluator<'m> {
         self.evaluated += 1;
         match self.options.max_instructions {
             Some(most) if self.evaluated > most => Err(OpError::Limit(format!(
-                "more than {most} instructions are evaluated; `--steps` allows more"
+                "the evaluation exceeds {most} instructions; raise the limit with `--steps`"
             ))),
             _ => Ok(()),
         }
@@ -375,10 +383,11 @@ impl<'m> Evaluator<'m> {
         for (i, operand) in operands.iter().enumerate() {
             let from = self.positions[operand.index()];
             let slot = values.get_mut(from);
-            let slot = slot.ok_or_else(|| invalid("an operand is of another computation"))?;
+            let slot = slot.ok_or_else(|| invalid("expected operands of the same computation"))?;
             let last = plan.last_use[from] == position && !operands[i + 1..].contains(operand);
             let value = if last { slot.take() } else { slot.clone() };
-            let value = value.ok_or_else(|| invalid("an operand comes after its use"))?;
+            let value = value
+                .ok_or_else(|| invalid("expected operands that are defined before their use"))?;
             if last {
                 self.kept = self.kept.saturating_sub(value.byte_size());
             }

@@ -118,7 +118,7 @@ pub(crate) fn fft(
     let out_dims: Sizes = shape
         .static_dims()
         .map(|dims| dims.iter().map(|&d| d as usize).collect())
-        .ok_or_else(|| invalid("the result has no fixed size"))?;
+        .ok_or_else(|| invalid("expected a result with known sizes"))?;
     // A signal without elements has an empty result, whatever the lengths.
     if in_dims.contains(&0) {
         return Ok(Literal::zeros(shape)?);
@@ -128,13 +128,15 @@ pub(crate) fn fft(
         .checked_sub(length.len())
         .filter(|_| !length.is_empty())
     else {
-        return Err(invalid("more transformed dimensions than dimensions"));
+        return Err(invalid(
+            "expected from one length to as many lengths as the operand has dimensions",
+        ));
     };
     let last = in_dims.len() - 1;
     // The dimensions of the full complex array, before a half is dropped.
     let mut dims: Sizes = in_dims.clone();
     for (d, &len) in (first..).zip(length) {
-        dims[d] = usize::try_from(len).map_err(|_| invalid("a length is negative"))?;
+        dims[d] = usize::try_from(len).map_err(|_| invalid("expected non-negative lengths"))?;
     }
     let half = dims[last] / 2 + 1;
     let halved = |dims: &[usize]| {
@@ -150,7 +152,9 @@ pub(crate) fn fft(
     if (&in_dims, &out_dims) != (&expected.0, &expected.1)
         || dims[last] == 0 && kind == FftType::Irfft
     {
-        return Err(invalid("the shapes do not agree with the lengths"));
+        return Err(invalid(
+            "the shapes of the operand and the result do not fit the lengths",
+        ));
     }
     match kind {
         FftType::Fft | FftType::Ifft => {

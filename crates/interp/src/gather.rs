@@ -53,13 +53,15 @@ impl Starts {
         let map = positions(map, operand_rank)?;
         if map.len() != components {
             return Err(invalid(
-                "the index vectors have another number of components",
+                "expected index vectors with one component for each mapped dimension",
             ));
         }
         let operand_batching = positions(operand_batching, operand_rank)?;
         let in_array = positions(index_batching, array.shape().rank())?;
         if operand_batching.len() != in_array.len() || in_array.contains(&vector_dim) {
-            return Err(invalid("the batching dimensions do not agree"));
+            return Err(invalid(
+                "expected equal numbers of batching dimensions of operand and indices, without index_vector_dim",
+            ));
         }
         let in_batch = in_array
             .iter()
@@ -148,7 +150,9 @@ pub(crate) fn gather(
     let larger = slice.iter().zip(&operand_dims).any(|(s, d)| s > d);
     // Without index vectors no slice is taken, so any slice size is valid.
     if slice.len() != rank || larger && !starts.batch.contains(&0) {
-        return Err(invalid("a slice is larger than its array"));
+        return Err(invalid(
+            "expected slice sizes, one for each dimension, that are at most the operand's sizes",
+        ));
     }
     let mut result = Literal::zeros(shape)?;
     let out_dims = sizes(&result);
@@ -173,7 +177,7 @@ pub(crate) fn gather(
         && operand.element_type() == shape.element_type;
     if !agrees {
         return Err(invalid(
-            "the result's shape is not what the operation gives",
+            "the stated shape of the result differs from the computed one",
         ));
     }
     let operand_strides = row_major(&operand_dims);
@@ -216,7 +220,7 @@ pub(crate) fn scatter(
     combine: &mut Callee<'_, '_>,
 ) -> Result<Vec<Literal>, OpError> {
     let (Some(first), Some(update)) = (operands.first(), updates.first()) else {
-        return Err(invalid("no operand"));
+        return Err(invalid("expected at least one operand and one update"));
     };
     let (operand_dims, update_dims) = (sizes(first), sizes(update));
     let agrees = operands.iter().all(|o| sizes(o) == operand_dims)
@@ -227,7 +231,9 @@ pub(crate) fn scatter(
             .zip(updates)
             .all(|(o, u)| o.element_type() == u.element_type());
     if !agrees {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected operands of equal shapes, and updates of equal shapes and of the operands' types",
+        ));
     }
     let rank = operand_dims.len();
     let starts = Starts::new(
@@ -253,7 +259,7 @@ pub(crate) fn scatter(
             .all(|(&d, &b)| update_dims[d] == b);
     if !agrees {
         return Err(invalid(
-            "the updates' shape does not agree with the indices",
+            "the updates' shape does not fit the operand, the indices and the dimension numbers",
         ));
     }
     // The size of the window along each operand dimension.

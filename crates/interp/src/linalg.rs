@@ -59,14 +59,20 @@ impl Matrix {
 fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), OpError> {
     let dims = sizes(x);
     let [batch @ .., rows, columns] = dims.as_slice() else {
-        return Err(unsupported("an operand is not a matrix"));
+        return Err(unsupported(
+            "expected operands with at least two dimensions",
+        ));
     };
     let entries = match x.element_type().category() {
         Category::Complex => load_complex(x),
         Category::Float => (load_floats(x).into_iter())
             .map(|x| C64::new(x, 0.0))
             .collect(),
-        _ => return Err(unsupported("an operand is not of real or complex numbers")),
+        _ => {
+            return Err(unsupported(
+                "expected operands of a floating-point or complex type",
+            ));
+        }
     };
     let size = rows * columns;
     let matrix = |b: usize| Matrix {
@@ -106,7 +112,7 @@ pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, OpError> {
         cholesky_lower(&matrix.transposed(conjugate)).transposed(conjugate)
     };
     if inputs.iter().any(|matrix| matrix.rows != matrix.columns) {
-        return Err(invalid("the matrix is not square"));
+        return Err(invalid("expected a square matrix"));
     }
     let factors: Vec<Matrix> = inputs.iter().map(factor).collect();
     store(a.element_type(), &sizes(a), &factors)
@@ -190,7 +196,9 @@ pub(crate) fn triangular_solve(a: &Literal, b: &Literal, flags: Solve) -> Result
     for (a, b) in a_matrices.iter().zip(&b_matrices) {
         let side = if flags.left_side { b.rows } else { b.columns };
         if a.rows != a.columns || a.rows != side || a_batch != b_batch {
-            return Err(invalid("the operands' shapes do not agree"));
+            return Err(invalid(
+                "expected a square coefficient matrix with the size and batch dimensions of the right-hand side",
+            ));
         }
         solutions.push(solve(a, b, flags));
     }
@@ -246,7 +254,7 @@ pub(crate) fn lu(a: &Literal) -> Result<[Literal; 3], OpError> {
     let (batch, inputs) = matrices(a)?;
     let (rows, columns) = match sizes(a).as_slice() {
         [.., rows, columns] => (*rows, *columns),
-        _ => return Err(invalid("the operand is not a matrix")),
+        _ => return Err(invalid("expected an operand with at least two dimensions")),
     };
     let (mut factors, mut pivots, mut permutations) = (Vec::new(), Vec::new(), Vec::new());
     for mut matrix in inputs {

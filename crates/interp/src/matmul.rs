@@ -38,7 +38,7 @@ impl Entry for num_complex::Complex64 {
 const TILE: usize = 4;
 /// The number of products that are summed in one block.
 const DEPTH: usize = 256;
-/// The number of products from which on a second thread is used.
+/// Matrix products with at least this many multiplications use a second thread.
 const PARALLEL: usize = 1 << 21;
 
 /// The product `a[m,k] * b[k,n]`, row-major.

@@ -14,7 +14,7 @@ pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, OpError> 
             .filter(|&number| number < rank)
             .ok_or_else(|| {
                 invalid(format!(
-                    "there is no dimension {number} among {rank} dimensions"
+                    "dimension {number} is out of range for rank {rank}"
                 ))
             })
     };
@@ -31,7 +31,7 @@ fn read(x: &Literal, shape: &ArrayShape, walk: &Walk) -> Result<Literal, OpError
     let mut result = Literal::zeros(&shape.with_element_type(x.element_type()))?;
     if sizes(&result) != walk.dims {
         return Err(invalid(
-            "the result's shape is not what the operation gives",
+            "the stated shape of the result differs from the computed one",
         ));
     }
     let size = x.element_type().storage_bytes();
@@ -76,7 +76,9 @@ pub(crate) fn broadcast(
     let dims = sizes(x);
     let targets = positions(dimensions, walk.dims.len())?;
     if targets.len() != dims.len() {
-        return Err(invalid("not one number for each operand dimension"));
+        return Err(invalid(
+            "expected one result dimension for each operand dimension",
+        ));
     }
     for ((&target, &stride), &size) in targets.iter().zip(&row_major(&dims)).zip(&dims) {
         if size != 1 && size != walk.dims[target] {
@@ -94,7 +96,9 @@ pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, OpE
     let mut seen = vec![false; dims.len()];
     sources.iter().for_each(|&source| seen[source] = true);
     if sources.len() != dims.len() || seen.contains(&false) {
-        return Err(invalid("not a permutation"));
+        return Err(invalid(
+            "expected a permutation of the operand's dimensions",
+        ));
     }
     let strides = row_major(&dims);
     let walk = Walk {
@@ -130,7 +134,7 @@ pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, OpError
     let dims = sizes(x);
     let mut walk = Walk::dense(&dims);
     if slices.len() != dims.len() {
-        return Err(invalid("not one slice for each dimension"));
+        return Err(invalid("expected one slice for each dimension"));
     }
     for (dimension, slice) in slices.iter().enumerate() {
         let size = dims[dimension] as i64;
@@ -142,7 +146,9 @@ pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, OpError
         let in_range =
             0 <= slice.start && slice.start <= limit && limit <= size && slice.stride >= 1;
         if !in_range {
-            return Err(invalid("a slice is outside its array"));
+            return Err(invalid(
+                "expected a slice within the operand's bounds, with a positive stride",
+            ));
         }
         let len = (limit - slice.start) as u64;
         walk.dims[dimension] = len.div_ceil(slice.stride as u64) as usize;
@@ -163,7 +169,7 @@ pub(crate) fn pad(
     let mut result = filled(&shape.with_element_type(x.element_type()), value)?;
     let out_dims = sizes(&result);
     if padding.len() != dims.len() || out_dims.len() != dims.len() {
-        return Err(invalid("not one padding for each dimension"));
+        return Err(invalid("expected one padding for each dimension"));
     }
     let (mut from, mut to) = (Walk::dense(&dims), Walk::dense(&out_dims));
     for (d, pad) in padding.iter().enumerate() {
@@ -195,7 +201,7 @@ pub(crate) fn pad(
 pub(crate) fn filled(shape: &ArrayShape, value: &Literal) -> Result<Literal, OpError> {
     if value.len() != 1 || value.element_type() != shape.element_type {
         return Err(invalid(
-            "the initial or padding value is not a scalar of the type",
+            "expected an initial or padding value that is a scalar of the result's element type",
         ));
     }
     let mut result = Literal::zeros(shape)?;
@@ -226,14 +232,18 @@ pub(crate) fn concatenate(
             && walk.dims.len() == out_dims.len()
             && (0..out_dims.len()).all(|d| d == dimension || walk.dims[d] == out_dims[d]);
         if !agrees {
-            return Err(invalid("the operands' shapes do not agree"));
+            return Err(invalid(
+                "expected operands of the result's type and sizes, except along the concatenated dimension",
+            ));
         }
         walk.offset = walk.strides[dimension] * start as isize;
         start += walk.dims[dimension];
         write_along(result.bytes_mut(), operand.bytes(), size, &walk)?;
     }
     if start != out_dims[dimension] {
-        return Err(invalid("the operands do not fill the result"));
+        return Err(invalid(
+            "the operands' sizes along the concatenated dimension do not add up to the result's",
+        ));
     }
     Ok(result)
 }
@@ -257,7 +267,9 @@ fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     );
     let mut result = Literal::zeros(shape)?;
     if x.len() * from != result.len() * to {
-        return Err(invalid("a bitcast changes the number of bits"));
+        return Err(invalid(
+            "expected equal numbers of bits before and after the bitcast",
+        ));
     }
     let mut string = Vec::with_capacity(x.len() * from);
     let bits = Bits::of(x);
@@ -294,11 +306,13 @@ fn clamped_starts(
 ) -> Result<Vec<usize>, OpError> {
     let fits = dims.len() == slice.len() && slice.iter().zip(dims).all(|(s, d)| s <= d);
     if !fits {
-        return Err(invalid("the slice is larger than its array"));
+        return Err(invalid(
+            "expected a slice or update no larger than its array",
+        ));
     }
     let values = index_values(starts)?;
     if values.len() != dims.len() {
-        return Err(invalid("not one start for each dimension"));
+        return Err(invalid("expected one start index for each dimension"));
     }
     let limits = dims
         .iter()
@@ -324,7 +338,9 @@ fn index_values(starts: &[&Literal]) -> Result<Vec<i64>, OpError> {
 pub(crate) fn indices(x: &Literal) -> Result<Vec<i64>, OpError> {
     let ty = x.element_type();
     if !ty.is_integer() {
-        return Err(invalid(format!("{ty} is not an index type")));
+        return Err(invalid(format!(
+            "expected indices of an integer type, found {ty}"
+        )));
     }
     let bits = Bits::of(x);
     Ok((0..x.len())
@@ -374,7 +390,7 @@ pub(crate) fn dynamic_update_slice(
     let (dims, slice) = (sizes(&x), sizes(update));
     let starts = clamped_starts(starts, &dims, &slice)?;
     if update.element_type() != x.element_type() {
-        return Err(invalid("the update is of another type"));
+        return Err(invalid("expected an update of the operand's element type"));
     }
     let size = x.element_type().storage_bytes();
     let walk = window(&dims, &slice, &starts);

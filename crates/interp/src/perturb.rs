@@ -88,7 +88,8 @@ pub(crate) struct Directions {
     pair: usize,
     /// 1, or -1 in the second run of a pair; 0 if nothing moves.
     way: i8,
-    /// Whether sums are settled: rounded to where they may be meant to be.
+    /// Whether sums are settled, that is, rounded to the values that they are probably meant to
+    /// have.
     pub(crate) settles: bool,
     /// Whether NaNs change their sign.
     flip_nans: bool,
@@ -129,8 +130,8 @@ impl Directions {
         Self { way: 0, ..self }
     }
 
-    /// The step -1, 0 or +1 of an element. Within each group of as many elements as there are
-    /// [`STEPS`], every element has another row of [`STEPS`], in an order of the group's own.
+    /// The step -1, 0 or +1 of an element. A group has as many elements as [`STEPS`] has rows. Each
+    /// element of a group uses a different row, and each group uses the rows in a different order.
     fn step_at(self, position: usize) -> i8 {
         let (group, place) = (position / STEPS.len(), position % STEPS.len());
         let word = mix(self.stream_of_three.wrapping_add(group as u64));

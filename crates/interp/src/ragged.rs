@@ -92,10 +92,12 @@ impl<'a> Ragged<'a> {
         if pick(&l, &batch[0]) != pick(&r, &batch[1])
             || pick(&l, &contracting[0]) != pick(&r, &contracting[1])
         {
-            return Err(invalid("the operands' shapes do not agree"));
+            return Err(invalid(
+                "expected batch and contracting dimensions of equal sizes in both operands",
+            ));
         }
         let ragged = attributes.ragged.first();
-        let ragged = ragged.ok_or_else(|| invalid("no ragged dimension"))?;
+        let ragged = ragged.ok_or_else(|| invalid("expected a ragged dimension"))?;
         let ragged = position(*ragged, l.len())?;
         let number = contracting[0].iter().position(|&dim| dim == ragged);
         let mode = match (number, attributes.group.first()) {
@@ -104,7 +106,11 @@ impl<'a> Ragged<'a> {
             (None, Some(&group)) => Mode::Free {
                 group: position(group, r.len())?,
             },
-            (None, None) => return Err(invalid("no group dimension")),
+            (None, None) => {
+                return Err(invalid(
+                    "expected a group dimension, as the ragged dimension is neither contracted nor a batch dimension",
+                ));
+            }
         };
         let own = |rank: usize, side: usize, but: Option<usize>| -> Sizes {
             let others = |d: &usize| batch[side].contains(d) || contracting[side].contains(d);
@@ -133,7 +139,9 @@ impl<'a> Ragged<'a> {
             .split_last()
             .is_none_or(|(_, front)| *front != counts[..])
         {
-            return Err(invalid("the sizes of groups are of another shape"));
+            return Err(invalid(
+                "the shape of the group sizes does not fit the left operand",
+            ));
         }
         Ok(Self {
             mode,
@@ -311,7 +319,9 @@ fn by_parts(scale: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
         let count = count as i64;
         let length = if count == 0 { 0 } else { size / count };
         if count * length != size {
-            return Err(invalid("an operand has no such number of equal parts"));
+            return Err(invalid(
+                "expected scales that divide each dimension of the operand into equal blocks",
+            ));
         }
         split.dims.extend([Dim::Static(count), Dim::Static(length)]);
     }

@@ -34,10 +34,10 @@ fn state_words(state: &Literal) -> Result<Vec<u64>, OpError> {
         32 => (0..state.len() / 2)
             .map(|i| join([bits.get(2 * i) as u32, bits.get(2 * i + 1) as u32]))
             .collect(),
-        _ => return Err(invalid("the state is not of 32- or 64-bit words")),
+        _ => return Err(invalid("expected a state of 32-bit or 64-bit words")),
     };
     if words.len() < 2 {
-        return Err(invalid("the state is shorter than two 64-bit words"));
+        return Err(invalid("expected a state of at least two 64-bit words"));
     }
     Ok(words)
 }
@@ -56,7 +56,9 @@ pub(crate) fn rng(
 ) -> Result<Literal, OpError> {
     let ty = shape.element_type;
     if a.len() != 1 || b.len() != 1 || a.element_type() != ty || b.element_type() != ty {
-        return Err(invalid("the parameters are not scalars of the type"));
+        return Err(invalid(
+            "expected parameters that are scalars of the result's element type",
+        ));
     }
     let (a, b) = (Bits::of(a).get(0), Bits::of(b).get(0));
     if draw(distribution, ty, a, b, 0).is_none() {

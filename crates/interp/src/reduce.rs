@@ -81,7 +81,7 @@ pub(crate) fn with_fold(
 
 fn first<T: Copy>(values: &[T]) -> Result<T, OpError> {
     let value = values.first().copied();
-    value.ok_or_else(|| invalid("the initial value is not a scalar"))
+    value.ok_or_else(|| invalid("expected a scalar as initial value"))
 }
 
 /// A loop nest that folds, generic over the type of the elements.
@@ -190,7 +190,7 @@ pub(crate) fn reduce(
     magnitudes: bool,
 ) -> Result<Reduced, OpError> {
     let Some(&x) = inputs.first() else {
-        return Err(invalid("no operand"));
+        return Err(invalid("expected at least one operand"));
     };
     let dims = sizes(x);
     let kept = crate::strided::to_i64s(&kept_dims(&dims, dimensions));
@@ -212,7 +212,9 @@ pub(crate) fn reduce(
             .zip(inits)
             .all(|(x, i)| x.element_type() == i.element_type());
     if !agrees {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected inputs of equal shapes, each with a scalar initial value of its type",
+        ));
     }
     let terms = nest.reduced.len();
     if let (&[init], Some(op)) = (inits, callee.as_binary())
@@ -264,7 +266,7 @@ fn reduce_general(
             sums = callee.call(&arguments)?;
             if sums.len() != outs.len() {
                 return Err(invalid(
-                    "a called computation has another number of results",
+                    "the number of results of the called computation is not that of the operands",
                 ));
             }
         }

@@ -35,7 +35,8 @@ fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<L
     let mut one = shape.clone();
     *one.dims
         .get_mut(dimension)
-        .ok_or_else(|| invalid("an output does not have the scanned dimension"))? = Dim::Static(1);
+        .ok_or_else(|| invalid("expected outputs that have the scanned dimension"))? =
+        Dim::Static(1);
     let parts = steps.iter().map(|step| step.reshaped(&one));
     let parts: Vec<Literal> = parts.collect::<Result<_, _>>()?;
     match parts.is_empty() {
@@ -59,14 +60,14 @@ impl Evaluator<'_> {
             ..
         } = self.module[id].op
         else {
-            return Err(invalid("not a scan"));
+            return Err(invalid("expected a scan instruction"));
         };
         let shape = self.module[id].shape.clone();
         let shapes = shape.as_tuple().unwrap_or(std::slice::from_ref(&shape));
         let count = |total: usize| -> Result<usize, OpError> {
             let carries = usize::try_from(num_carries).ok();
             let rest = carries.and_then(|carries| total.checked_sub(carries));
-            rest.ok_or_else(|| invalid("the scan has fewer values than carries"))
+            rest.ok_or_else(|| invalid("expected at least as many operands and results as carries"))
         };
         let outputs = count(shapes.len())?;
         let mut inputs = operands;
@@ -106,7 +107,7 @@ impl Evaluator<'_> {
             Shape::Tuple(_) => Ok(Value::Tuple(results)),
             _ => results
                 .pop()
-                .ok_or_else(|| invalid("a scan without results")),
+                .ok_or_else(|| invalid("expected at least one result")),
         }
     }
 

@@ -47,11 +47,11 @@ pub(crate) fn sort(
     comparator: &mut Callee<'_, '_>,
 ) -> Result<Vec<Literal>, OpError> {
     let Some(first) = operands.first() else {
-        return Err(invalid("no operand"));
+        return Err(invalid("expected at least one operand"));
     };
     let dims = sizes(first);
     if operands.iter().any(|operand| sizes(operand) != dims) {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid("expected operands of equal shapes"));
     }
     let dimension = position(dimension, dims.len())?;
     let (len, inner) = (dims[dimension], product(&dims[dimension + 1..]));
@@ -94,7 +94,8 @@ pub(crate) fn top_k(
     let last = position(dims.len() as i64 - 1, dims.len())?;
     let len = dims[last];
     let k = usize::try_from(k).ok().filter(|&k| k <= len);
-    let k = k.ok_or_else(|| invalid("k is larger than the dimension"))?;
+    let k =
+        k.ok_or_else(|| invalid("expected a k that is at most the size of the last dimension"))?;
     let ty = x.element_type();
     let direction = if largest {
         Direction::Gt
@@ -102,7 +103,9 @@ pub(crate) fn top_k(
         Direction::Lt
     };
     if apply_compare(direction, Order::Total, ty, 0, 0).is_none() {
-        return Err(invalid(format!("{ty} has no order")));
+        return Err(invalid(format!(
+            "expected elements of an ordered type, found {ty}"
+        )));
     }
     dims[last] = k;
     let dims = to_i64s(&dims);

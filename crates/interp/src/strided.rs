@@ -74,7 +74,7 @@ impl Walk {
         if self.dims.len() == self.strides.len() && low >= 0 && (high as usize) < len {
             Ok(())
         } else {
-            Err(invalid("an index is outside its array"))
+            Err(invalid("an index is out of bounds of the array"))
         }
     }
 

@@ -21,7 +21,7 @@ impl Evaluator<'_> {
             Op::Infeed(_) => {
                 let entry = host.queues.take_infeed();
                 let entry = entry.ok_or_else(|| {
-                    OpError::Transfer("the host has no more infeed data".to_owned())
+                    OpError::Transfer("the host's infeed queue is empty".to_owned())
                 })?;
                 self.received(shape, entry)
             }
@@ -36,10 +36,10 @@ impl Evaluator<'_> {
             } => {
                 if !is_host_transfer {
                     return Err(unsupported(
-                        "only the host can be sent to and received from",
+                        "send and receive need `is_host_transfer=true`, because only the host can be reached",
                     ));
                 }
-                let channel = channel_id.ok_or_else(|| invalid("it has no channel"))?;
+                let channel = channel_id.ok_or_else(|| invalid("expected a `channel_id`"))?;
                 self.channel(host, (*opcode, channel), operands, shape)
             }
             other => Err(left_out(other)),
@@ -65,7 +65,7 @@ impl Evaluator<'_> {
                 let entry = entry.ok_or_else(|| {
                     let seconds = host.timeout.as_secs_f64();
                     OpError::Transfer(format!(
-                        "nothing was received on channel {channel} within {seconds} s"
+                        "no data arrived on channel {channel} within {seconds} s"
                     ))
                 })?;
                 self.received(shape, entry)
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
         match arrays.next().is_none() && value.matches(shape) {
             true => Ok(value),
             false => Err(OpError::Transfer(
-                "the received arrays have other shapes than expected".to_owned(),
+                "the shapes of the received arrays differ from the expected ones".to_owned(),
             )),
         }
     }

@@ -78,20 +78,20 @@ impl Value {
 
     pub(crate) fn array(&self) -> Result<&Literal, OpError> {
         self.as_array()
-            .ok_or_else(|| invalid("an operand is not an array"))
+            .ok_or_else(|| invalid("expected an array operand"))
     }
 
     pub(crate) fn into_array(self) -> Result<Literal, OpError> {
         match self {
             Self::Array(literal) => Ok(literal),
-            _ => Err(invalid("an operand is not an array")),
+            _ => Err(invalid("expected an array operand")),
         }
     }
 
     pub(crate) fn into_tuple(self) -> Result<Vec<Self>, OpError> {
         match self {
             Self::Tuple(elements) => Ok(elements),
-            _ => Err(invalid("an operand is not a tuple")),
+            _ => Err(invalid("expected a tuple operand")),
         }
     }
 }

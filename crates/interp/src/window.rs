@@ -25,7 +25,7 @@ pub(crate) struct Windows<'a> {
 impl<'a> Windows<'a> {
     pub(crate) fn new(window: &'a [WindowDim], base: &[usize]) -> Result<Self, OpError> {
         if window.len() != base.len() {
-            return Err(invalid("not one window dimension for each dimension"));
+            return Err(invalid("expected one window dimension for each dimension"));
         }
         let positions = window.iter().zip(base).map(|(w, &size)| count(w, size));
         Ok(Self {
@@ -33,7 +33,7 @@ impl<'a> Windows<'a> {
             base: base.into(),
             strides: row_major(base),
             positions: positions.collect::<Option<_>>().ok_or_else(|| {
-                invalid("a window is not positive or goes beyond what can be counted")
+                invalid("expected window sizes, strides and dilations that are positive and do not overflow")
             })?,
         })
     }
@@ -125,7 +125,7 @@ pub(crate) fn reduce_window(
     magnitudes: bool,
 ) -> Result<Reduced, OpError> {
     let Some(&x) = inputs.first() else {
-        return Err(invalid("no operand"));
+        return Err(invalid("expected at least one operand"));
     };
     let dims = sizes(x);
     let windows = Windows::new(window, &dims)?;
@@ -137,7 +137,9 @@ pub(crate) fn reduce_window(
             .zip(inits)
             .all(|(x, i)| x.element_type() == i.element_type());
     if !agrees {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected inputs of equal shapes, each with a scalar initial value of its type",
+        ));
     }
     let positions = crate::strided::to_i64s(&windows.positions);
     let terms = windows.size();
@@ -194,7 +196,7 @@ fn general(
                 Ok(next) if next.len() == init.len() => sums = next,
                 Ok(_) => {
                     error = Some(invalid(
-                        "a called computation has another number of results",
+                        "the number of results of the called computation is not that of the operands",
                     ));
                 }
                 Err(failed) => error = Some(failed),
@@ -264,7 +266,9 @@ pub(crate) fn scatter_places(
 ) -> Result<Literal, OpError> {
     let ty: ElementType = source.element_type();
     if sizes(source) != *positions || init.len() != 1 || init.element_type() != ty {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected one source element for each window position, and a scalar initial value of its type",
+        ));
     }
     let shape = operand.shape().with_element_type(ty);
     let pairs = places.iter().enumerate();

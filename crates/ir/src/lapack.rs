@@ -78,9 +78,11 @@ impl Lapack {
     /// The operands do not suit the routine.
     pub(crate) fn result(self, of: ElementType, operands: &[&Shape]) -> Result<Shape, String> {
         let arrays: Option<Vec<&ArrayShape>> = operands.iter().map(|x| x.as_array()).collect();
-        let arrays = arrays.ok_or("the routine's operands are arrays")?;
+        let arrays = arrays.ok_or("expected arrays as the routine's operands")?;
         if let Some(other) = arrays.iter().find(|a| a.element_type != of) {
-            return Err(format!("the routine is for {of}, an operand is {other}"));
+            return Err(format!(
+                "the routine is for {of}, but an operand is {other}"
+            ));
         }
         let sizes: Option<Vec<_>> = arrays.iter().map(|a| a.static_dims()).collect();
         let sizes = sizes.ok_or("sizes are not known before the program runs")?;
@@ -96,7 +98,7 @@ impl Lapack {
                 let (batch, size) = square(a)?;
                 let (others, [rows, columns]) = matrix(b)?;
                 if batch != others || size != if left_side { rows } else { columns } {
-                    return Err(format!("matrices {a:?} do not go with {b:?}"));
+                    return Err(format!("matrices {a:?} do not match matrices {b:?}"));
                 }
                 Ok(Shape::array(of, b))
             }
@@ -117,10 +119,12 @@ impl Lapack {
                     Some((&count, others)) if others == batch && count <= rows.min(columns) => {
                         Ok(Shape::array(of, a))
                     }
-                    _ => Err(format!("factors {factors:?} for the columns of {a:?}")),
+                    _ => Err(format!(
+                        "factors {factors:?} do not match the columns of {a:?}"
+                    )),
                 }
             }
-            _ => Err("another number of operands than the routine has".to_owned()),
+            _ => Err("the number of operands is not that of the routine".to_owned()),
         }
     }
 }
@@ -194,7 +198,7 @@ fn is_lower(uplo: char) -> Result<bool, String> {
 }
 
 fn unknown(name: &str, letter: char) -> String {
-    format!("`{name}` is `{letter}`, which LAPACK does not have")
+    format!("`{name}` is `{letter}`, which is not a LAPACK flag")
 }
 
 /// The value of a named LAPACK option that is a letter.
@@ -251,7 +255,7 @@ fn letter(config: &str, name: &str) -> Result<char, String> {
     let value = entry(config, name)?;
     let number = value.split(':').next().unwrap_or_default().trim();
     let letter = number.parse::<u8>().map(char::from);
-    letter.map_err(|_| format!("`{name}` is `{value}`, not the number of a letter"))
+    letter.map_err(|_| format!("`{name}` is `{value}`, expected the character code of a letter"))
 }
 
 #[cfg(test)]

@@ -95,10 +95,10 @@ pub enum LiteralError {
         actual: usize,
     },
     /// The size exceeds [`MAX_LITERAL_BYTES`], or the allocation failed.
-    #[error("{0} bytes are more than one literal may hold")]
+    #[error("{0} bytes exceed the maximum size of a literal")]
     TooLarge(i64),
     /// A position beyond the last element.
-    #[error("element {index} of a literal of {len}")]
+    #[error("element {index} is out of range for a literal of {len} elements")]
     NoSuchElement {
         /// The position, row-major.
         index: usize,

@@ -38,7 +38,7 @@ impl BorderedDim {
 /// to room for the copy, and they do not overlap.
 pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *mut u8) {
     let Some((dim, inner)) = dims.split_first() else {
-        // SAFETY: the caller promises one element.
+        // SAFETY: without dimensions, both arrays have one element of `element` bytes.
         return unsafe { copy_bytes(from, to, element) };
     };
     let [front, skipped, kept] = [dim.front, dim.skipped, dim.kept].map(|n| n as usize);
@@ -67,7 +67,7 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     }
 }
 
-/// The number of bytes from which on the C library's function is called: it may use wider vectors.
+/// Ranges of at least this many bytes are copied by the C library, which may use wider vectors.
 const LONG: usize = 128;
 /// Bytes of the widest store.
 const WIDE: usize = 32;
@@ -102,7 +102,7 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 /// Both ranges have `N` bytes from offset `at` on.
 #[inline(always)]
 unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
-    // SAFETY: the caller promises.
+    // SAFETY: the caller promises `N` bytes from offset `at` on in both ranges.
     unsafe {
         let part = from.add(at).cast::<[u8; N]>().read_unaligned();
         to.add(at).cast::<[u8; N]>().write_unaligned(part);
@@ -115,7 +115,7 @@ unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
 /// Both ranges have `bytes` bytes, at least `N`.
 #[inline(always)]
 unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller promises.
+    // SAFETY: the caller promises that both ranges have `bytes` bytes, at least `N`.
     unsafe {
         copy_part::<N>(from, to, 0);
         copy_part::<N>(from, to, bytes - N);
@@ -144,7 +144,7 @@ unsafe fn zero(to: *mut u8, bytes: usize) {
 /// The range has `bytes` bytes, at least `N`.
 #[inline(always)]
 unsafe fn zero_ends<const N: usize>(to: *mut u8, bytes: usize) {
-    // SAFETY: the caller promises.
+    // SAFETY: the caller promises a range of `bytes` bytes, at least `N`.
     unsafe {
         to.cast::<[u8; N]>().write_unaligned([0; N]);
         to.add(bytes - N).cast::<[u8; N]>().write_unaligned([0; N]);

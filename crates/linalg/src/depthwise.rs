@@ -107,8 +107,8 @@ impl Direct {
             let mut rows = share(self.row_count, parts, part);
             while !rows.is_empty() && !is_stopped() {
                 let together = self.together(shared, rows.start, rows.len());
-                // SAFETY: the caller promises what [`crate::gemm::Product::run`] asks for; parts
-                // write different rows.
+                // SAFETY: the caller promises pointers to arrays that contain every element the
+                // axes reach, with `out` overlapping neither operand; parts write different rows.
                 unsafe { (self.function)(&together) };
                 rows.start = (rows.start + ROWS).min(rows.end);
             }
@@ -200,7 +200,8 @@ where
         for start in (0..rows.groups).step_by(TOGETHER) {
             let count = TOGETHER.min(rows.groups - start);
             let mut sums = [T::default(); TOGETHER];
-            // SAFETY: the caller promises what [`RowsFn`] asks for; for the groups from `start` on.
+            // SAFETY: the caller promises that every summand can be read and every element written;
+            // for the groups from `start` on.
             unsafe {
                 for &[l, r] in rows.taps {
                     let lhs = lhs.offset(l).add(start);
@@ -227,8 +228,8 @@ mod neon {
     /// As [`super::RowsFn`].
     pub(super) unsafe fn rows<V: Numbers>(rows: &Rows<'_>) {
         let mut start = 0;
-        // SAFETY: the caller promises what [`super::RowsFn`] asks for; all groups are below
-        // `rows.groups`.
+        // SAFETY: the caller promises that every summand can be read and every element written; all
+        // groups are below `rows.groups`.
         unsafe {
             while start + 4 * V::LANES <= rows.groups {
                 groups::<V, 4>(rows, start, V::LANES);
@@ -249,7 +250,8 @@ mod neon {
     unsafe fn groups<V: Numbers, const N: usize>(rows: &Rows<'_>, start: usize, last: usize) {
         let lanes = |n: usize| if n + 1 < N { V::LANES } else { last };
         let mut sums = [[V::zero(); N]; ROWS];
-        // SAFETY: the caller promises what [`rows`] asks for, and so many lanes.
+        // SAFETY: the caller promises that every summand can be read and every element written, and
+        // this many lanes.
         unsafe {
             for &[l, r] in rows.taps {
                 let right = rows.rhs.cast::<V::Unit>().offset(r).add(start);
@@ -289,8 +291,9 @@ mod avx512 {
             let count = (rows.groups - start).min(16);
             let mask = ((1u32 << count) - 1) as u16;
             let mut sums = [_mm512_setzero_ps(); ROWS];
-            // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX-512
-            // F, BW and VL; the mask selects only existing groups from `start` on.
+            // SAFETY: the caller promises that every summand can be read and every element written,
+            // and a CPU with AVX-512 F, BW and VL; the mask selects only existing groups from
+            // `start` on.
             unsafe {
                 for &[l, r] in rows.taps {
                     let right = V::load(rhs.offset(r).add(start), mask);
@@ -319,8 +322,8 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn rows(rows: &Rows<'_>) {
         let mut start = 0;
-        // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX2 and FMA;
-        // all groups are below `rows.groups`.
+        // SAFETY: the caller promises that every summand can be read and every element written, and
+        // a CPU with AVX2 and FMA; all groups are below `rows.groups`.
         unsafe {
             // Two vectors: with one for each row there would be too few independent sums.
             while start + 2 * LANES <= rows.groups {
@@ -345,8 +348,8 @@ mod avx2 {
     unsafe fn groups<const V: usize, const SOME: bool>(rows: &Rows<'_>, start: usize) {
         let there = _mm256_set1_epi32((rows.groups - start).min(LANES) as i32);
         let mask = _mm256_cmpgt_epi32(there, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        // SAFETY: the caller promises what [`rows`] asks for; the mask selects only existing
-        // groups.
+        // SAFETY: the caller promises that every summand can be read and every element written; the
+        // mask selects only existing groups.
         unsafe {
             let load = |base: *const u8, tap: isize, v: usize| {
                 let place = base.cast::<f32>().offset(tap).add(start + v * LANES);

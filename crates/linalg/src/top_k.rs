@@ -114,7 +114,7 @@ impl TopK {
     /// the lower index comes first.
     ///
     /// # Safety
-    /// `scratch` has [`Self::scratch_bytes`], aligned to 16, and is nobody else's.
+    /// `scratch` has [`Self::scratch_bytes`], aligned to 16, and is used only by this call.
     #[inline(always)]
     pub unsafe fn run(
         &self,
@@ -131,7 +131,7 @@ impl TopK {
             values,
             places,
         };
-        // SAFETY: the caller promises scratch memory.
+        // SAFETY: the caller promises scratch memory of the required size.
         unsafe {
             match self.element_type.storage_bytes() {
                 4 => self.select::<u32>(arrays, scratch),

@@ -49,12 +49,12 @@ impl<R: Copy> Vector<R> for Portable {
     }
     #[inline(always)]
     unsafe fn load(from: *const R) -> R {
-        // SAFETY: the caller promises the number.
+        // SAFETY: the caller promises that the number can be accessed.
         unsafe { from.read() }
     }
     #[inline(always)]
     unsafe fn store(to: *mut R, x: R) {
-        // SAFETY: the caller promises the number.
+        // SAFETY: the caller promises that the number can be accessed.
         unsafe { to.write(x) }
     }
 }
@@ -74,17 +74,19 @@ macro_rules! vectors {
 
                 #[inline(always)]
                 unsafe fn splat(x: $ty) -> Self::Value {
-                    // SAFETY: the caller promises the vectors.
+                    // SAFETY: the caller promises a CPU with these vector instructions.
                     unsafe { arch::$splat(x) }
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const $ty) -> Self::Value {
-                    // SAFETY: the caller promises the vectors and the numbers.
+                    // SAFETY: the caller promises a CPU with these vector instructions, and that
+                    // the numbers can be accessed.
                     unsafe { arch::$load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(to: *mut $ty, x: Self::Value) {
-                    // SAFETY: the caller promises the vectors and the numbers.
+                    // SAFETY: the caller promises a CPU with these vector instructions, and that
+                    // the numbers can be accessed.
                     unsafe { arch::$store(to, x) }
                 }
             }

@@ -296,9 +296,9 @@ pub struct DotDims {
 /// The precision of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// That of a single pass of the matrix unit.
+    /// One pass of the matrix unit.
     Default,
-    /// That of f32 products, computed in several passes.
+    /// The precision of f32 products, which takes several passes of the matrix unit.
     Float32,
 }
 

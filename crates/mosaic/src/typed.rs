@@ -38,7 +38,7 @@ pub(crate) fn module(mlir: &mlir::Module) -> Result<Module, Error> {
     };
     let kernel = functions.iter().find(is_kernel).or(functions.first());
     let Some(&kernel) = kernel else {
-        return Err(Error::input("a kernel's module has no function"));
+        return Err(Error::input("expected a function in the kernel's module"));
     };
     let mut others = Vec::new();
     for function in &functions {
@@ -153,7 +153,7 @@ impl Reader<'_> {
         let name = operation.attribute("sym_name").and_then(Attribute::as_str);
         let name = name.ok_or_else(|| at(operation, "the function has no name"))?;
         let [region] = operation.regions.as_slice() else {
-            return Err(at(operation, "a function has one region"));
+            return Err(at(operation, "expected a function with one region"));
         };
         Ok(Function {
             name: name.into(),
@@ -168,7 +168,7 @@ impl Reader<'_> {
                 return Err(unsupported(
                     operation,
                     format!(
-                        "a kernel for core type `{core}`: kernels of the TensorCore (`tc`) are read"
+                        "core type `{core}` is not supported: expected a kernel for the TensorCore (`tc`)"
                     ),
                 ));
             }
@@ -182,7 +182,7 @@ impl Reader<'_> {
                 Some("arbitrary") => Ok(Semantics::Arbitrary),
                 other => Err(unsupported(
                     operation,
-                    format!("dimension semantics `{}`", other.unwrap_or("?")),
+                    format!("unknown dimension semantics `{}`", other.unwrap_or("?")),
                 )),
             }
         });
@@ -225,7 +225,7 @@ impl Reader<'_> {
                     let lists = crate::attributes::lists(&text);
                     let Some([low, high]) = lists.and_then(|l| <[Vec<i64>; 2]>::try_from(l).ok())
                     else {
-                        return Err(at(operation, "an element window without its padding"));
+                        return Err(at(operation, "expected padding for an element window"));
                     };
                     made.elements = Some((low, high));
                 }
@@ -236,12 +236,18 @@ impl Reader<'_> {
                         Some("double_buffered") => Some(2),
                         other => {
                             let other = other.unwrap_or("?");
-                            return Err(unsupported(operation, format!("pipeline mode `{other}`")));
+                            return Err(unsupported(
+                                operation,
+                                format!("pipeline mode `{other}` is not supported"),
+                            ));
                         }
                     };
                 }
                 other => {
-                    return Err(unsupported(operation, format!("a window with `{other}`")));
+                    return Err(unsupported(
+                        operation,
+                        format!("a window with `{other}` is not supported"),
+                    ));
                 }
             }
         }
@@ -256,7 +262,12 @@ impl Reader<'_> {
         let block = match region.blocks.as_slice() {
             [] => return Ok(Block::default()),
             [block] => block,
-            _ => return Err(unsupported(operation, "a region of several blocks")),
+            _ => {
+                return Err(unsupported(
+                    operation,
+                    "a region of several blocks is not supported",
+                ));
+            }
         };
         let mut made = Block::default();
         for &argument in &block.arguments {
@@ -278,7 +289,12 @@ impl Reader<'_> {
     }
 
     fn ty(&self, operation: &mlir::Operation, ty: &mlir::Type) -> Result<Type, Error> {
-        let unknown = || unsupported(operation, format!("a value of type {}", type_text(ty)));
+        let unknown = || {
+            unsupported(
+                operation,
+                format!("a value of type {} is not supported", type_text(ty)),
+            )
+        };
         Ok(match ty {
             mlir::Type::Vector(vector) if vector.scalable.iter().all(|s| !s) => {
                 Type::Vector(VectorType {
@@ -314,7 +330,10 @@ impl Reader<'_> {
 
     fn operation(&mut self, operation: &mlir::Operation) -> Result<Operation, Error> {
         if !operation.successors.is_empty() {
-            return Err(unsupported(operation, "control flow between blocks"));
+            return Err(unsupported(
+                operation,
+                "control flow between blocks is not supported",
+            ));
         }
         let mut operands = SmallVec::new();
         for operand in &operation.operands {
@@ -388,7 +407,10 @@ impl Reader<'_> {
             "vector.reduction" => {
                 let rank = self.rank(made, 0);
                 if made.operands.len() != 2 {
-                    return Err(unsupported(operation, "a reduction without an accumulator"));
+                    return Err(unsupported(
+                        operation,
+                        "expected a reduction with an accumulator",
+                    ));
                 }
                 Op::Reduce(reduction(operation)?, (0..rank).collect())
             }
@@ -412,7 +434,10 @@ impl Reader<'_> {
             "vector.extract" => {
                 let position = dims("static_position")?;
                 if made.operands.len() != 1 || position.contains(&i64::MIN) {
-                    return Err(unsupported(operation, "a position that is not constant"));
+                    return Err(unsupported(
+                        operation,
+                        "a position that is not constant is not supported",
+                    ));
                 }
                 Op::Extract(position)
             }
@@ -464,7 +489,10 @@ impl Reader<'_> {
             "tpu.sem_signal" => {
                 let segments = segments()?;
                 if segments.get(4).is_some_and(|subcore| *subcore > 0) {
-                    return Err(unsupported(operation, "a signal to a subcore"));
+                    return Err(unsupported(
+                        operation,
+                        "a signal to a subcore is not supported",
+                    ));
                 }
                 Op::Signal {
                     device: segments.get(2) == Some(&1),
@@ -522,7 +550,7 @@ impl Reader<'_> {
                     false => Constant::Elements(numbers.collect()),
                 }
             }
-            _ => return Err(at(operation, "a constant without a number")),
+            _ => return Err(at(operation, "expected a number as constant")),
         })
     }
 
@@ -538,7 +566,7 @@ impl Reader<'_> {
             let dims = dot_dimensions(dimensions).ok_or_else(|| {
                 at(
                     operation,
-                    "dimension numbers that are not as JAX writes them",
+                    "expected dimension numbers in the form that JAX writes",
                 )
             })?;
             return Ok(Op::Matmul(dims, precision));
@@ -572,7 +600,10 @@ impl Reader<'_> {
         };
         let has = |group: usize| segments.get(group) == Some(&1);
         if segments.get(6).is_some_and(|subcore| *subcore > 0) {
-            return Err(unsupported(operation, "a copy to a subcore"));
+            return Err(unsupported(
+                operation,
+                "a copy to a subcore is not supported",
+            ));
         }
         let given = |groups: &[i64]| groups.iter().filter(|size| **size == 1).count();
         if segments.iter().any(|size| !(0..=1).contains(size))
@@ -586,7 +617,7 @@ impl Reader<'_> {
         let of = |group: usize| -> Option<Value> {
             has(group).then(|| made.operands[given(&segments[..group])])
         };
-        let missing = || at(operation, "a copy without a source or a destination");
+        let missing = || at(operation, "expected a copy with a source and a destination");
         let source = of(wanted[0]).ok_or_else(missing)?;
         let target = of(wanted[2]).ok_or_else(missing)?;
         let source_semaphore = (!is_old).then(|| of(1)).flatten();
@@ -623,10 +654,7 @@ fn sizes(operation: &mlir::Operation, dims: &[i64]) -> Result<Vec<i64>, Error> {
     });
     match count {
         Some(count) if count <= MOST_ELEMENTS => Ok(dims.to_vec()),
-        _ => Err(at(
-            operation,
-            "a value of more elements than any memory has",
-        )),
+        _ => Err(at(operation, "a value has more elements than any memory")),
     }
 }
 
@@ -690,7 +718,12 @@ fn rounding_cast(operation: &mlir::Operation) -> Result<Op, Error> {
         ("tpu.sitofp", "to_nearest_even") => Cast::FromSigned,
         ("tpu.uitofp", "to_nearest_even") => Cast::FromUnsigned,
         ("tpu.truncf", "to_nearest_even") => Cast::Float,
-        _ => return Err(unsupported(operation, format!("rounding mode `{mode}`"))),
+        _ => {
+            return Err(unsupported(
+                operation,
+                format!("rounding mode `{mode}` is not supported"),
+            ));
+        }
     };
     Ok(Op::Cast(cast))
 }
@@ -712,7 +745,10 @@ fn reduction(operation: &mlir::Operation) -> Result<Reduction, Error> {
         Some("xor") => Reduction::Xor,
         other => {
             let other = other.unwrap_or("?");
-            return Err(unsupported(operation, format!("a reduction by `{other}`")));
+            return Err(unsupported(
+                operation,
+                format!("a reduction by `{other}` is not supported"),
+            ));
         }
     })
 }

@@ -26,7 +26,7 @@ pub(crate) fn upgrade(module: &mut Module) -> Result<(), Error> {
     let version = stated.and_then(Attribute::as_integer).unwrap_or(NEWEST);
     if !(OLDEST..=NEWEST).contains(&version) {
         return Err(Error::unsupported(format!(
-            "a kernel of version {version} of stable_mosaic: {OLDEST} to {NEWEST} are read"
+            "version {version} of stable_mosaic is not supported: expected {OLDEST} to {NEWEST}"
         )));
     }
     for operation in module.body_mut().into_iter().flatten() {
@@ -85,13 +85,13 @@ fn segments(
         None => {
             let count = operation.operands.len();
             let found = by_count.iter().find(|(operands, _)| *operands == count);
-            let (_, sizes) = found.ok_or_else(|| format!("{count} operands are not expected"))?;
+            let (_, sizes) = found.ok_or_else(|| format!("{count} operands were not expected"))?;
             sizes.to_vec()
         }
     };
     if sizes.len() > length {
         return Err(format!(
-            "{} groups of operands, and {length} are known",
+            "expected groups for {} of operands, found {length}",
             sizes.len()
         ));
     }
@@ -115,7 +115,7 @@ fn rules(operation: &mut Operation, version: i64) -> Result<(), String> {
             // Versions before 14 have no subcore; in version 1 the operands are a semaphore and a
             // destination.
             if version < 3 && operation.operands.len() == 2 {
-                return Err("a wait without a source is of a version before 3".to_owned());
+                return Err("a wait without a source needs a version before 3".to_owned());
             }
             segments(operation, &[(3, &[1, 0, 1, 1, 0, 0, 0])], 7)?;
             default(operation, "wait_target", Attribute::bool(true));

@@ -688,8 +688,8 @@ fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
     axes
 }
 
-/// The axes of the dimensions of a scatter's updates that are no window's and no batch's: each
-/// device scatters some of the updates, and the results are combined.
+/// The axes of a scatter's update dimensions that are neither window nor batching dimensions. If
+/// such an axis is cut, each device scatters some of the updates, and the results are combined.
 fn update_axes(dims: &ScatterDims, operands: &[Dims], op: Binary, parts: i64) -> Vec<Axis> {
     let [_, indices, updates] = operands else {
         return Vec::new();

@@ -82,7 +82,7 @@ pub struct WholeCall<'a> {
     pub config: &'a str,
     /// The operands and their current shardings.
     pub operands: Vec<(Shape, Sharding)>,
-    /// The results and the shardings that are wanted.
+    /// The results and the shardings that they should have.
     pub results: Vec<(Shape, Sharding)>,
 }
 

@@ -7,7 +7,7 @@ use tegula_ir::{Module, Span};
 pub enum Error {
     /// The number of devices is unknown.
     #[error(
-        "the program states no number of devices: expected `num_partitions=` or a mesh, or give a number"
+        "the number of devices is unknown: state `num_partitions=` or a mesh in the program, or give a number"
     )]
     NoDevices,
     /// The program is for another number of devices.
@@ -45,7 +45,7 @@ pub enum Error {
         reason: String,
     },
     /// The receiver of an array's sharding reported an error.
-    #[error("`{name}`: its handler failed when it was told the sharding of its operand: {reason}")]
+    #[error("`{name}`: the handler that inspects its operand's sharding failed: {reason}")]
     Inspection {
         /// The instruction.
         name: String,
@@ -64,7 +64,7 @@ pub enum Error {
 
 fn other_devices(stated: i64, wanted: usize) -> String {
     match stated {
-        1.. => format!("the program is for {stated} devices, not {wanted}"),
+        1.. => format!("the program is for {stated} devices, but {wanted} were requested"),
         _ => format!("num_partitions={stated}: expected a positive number of devices"),
     }
 }

@@ -170,7 +170,7 @@ fn begin(graph: &Graph, free: &Freedom) -> Propagated {
         {
             found.shardings[slot] = stated.sharding.clone();
             found.reasons[slot] =
-                stated_reasons(&stated.sharding, "the program states it of this result");
+                stated_reasons(&stated.sharding, "the program states it for this result");
         }
     }
     found
@@ -232,7 +232,7 @@ impl Propagation<'_> {
                 for &other in &group[place + 1..] {
                     let ranks = [value, other].map(|value| graph.values[value].rank());
                     for dim in 0..ranks[0].min(ranks[1]) {
-                        let text = Because::Stated("as the program wants both alike");
+                        let text = Because::Stated("because the program requires equal shardings");
                         changed |= self.same_dim_because(value, other, dim, text);
                     }
                 }

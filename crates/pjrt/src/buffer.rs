@@ -145,7 +145,7 @@ impl Buffer {
         let Some(viewers) = state.viewers.checked_sub(1) else {
             return Err(Error::new(
                 Code::FailedPrecondition,
-                "nobody looks at the buffer",
+                "the buffer has no external reference to release",
             ));
         };
         state.viewers = viewers;
@@ -190,7 +190,8 @@ fn gone() -> Error {
 /// # Safety
 /// As [`Object::of`].
 unsafe fn buffer<'a>(handle: *const PJRT_Buffer) -> Result<&'a Buffer, Error> {
-    // SAFETY: the caller promises what [`Object::of`] asks for.
+    // SAFETY: the caller promises that the handle is null, or points to an object of this type that
+    // lives for `'a`.
     unsafe { Buffer::of(handle) }
 }
 

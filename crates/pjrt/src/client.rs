@@ -39,9 +39,9 @@ pub(crate) struct Client {
     pub(crate) dispatch: Option<Arc<Dispatch>>,
 }
 
-// SAFETY: it is not modified after it is made; its pointers are to objects that it owns.
+// SAFETY: the value is not modified after construction; its pointers are to objects that it owns.
 unsafe impl Send for Client {}
-// SAFETY: it is not modified after it is made; its pointers are to objects that it owns.
+// SAFETY: the value is not modified after construction; its pointers are to objects that it owns.
 unsafe impl Sync for Client {}
 
 impl Object for Client {
@@ -57,7 +57,7 @@ impl Drop for Client {
     }
 }
 
-/// What a front end asks of a client.
+/// The options with which a front end creates a client.
 struct Options {
     /// The number of devices of this process.
     devices: i32,
@@ -85,10 +85,10 @@ impl Options {
                 ("node_id", Value::Integer(node)) => processes.process = node,
                 ("address", Value::Text(address)) => processes.address = Some(address),
                 ("coordinator", Value::Text(address)) => processes.coordinator = Some(address),
-                // Parts of a job, which are not told apart.
+                // Identifies a part of a job, which makes no difference here.
                 ("partition_index", Value::Integer(_)) => {}
                 _ => {
-                    let message = format!("there is no option {name} with values of this type");
+                    let message = format!("unknown option {name}, or a value of the wrong type");
                     return Err(Error::invalid(message));
                 }
             }
@@ -176,7 +176,11 @@ impl Client {
         let device = place.and_then(|place| self.devices.get(place));
         let count = self.devices.len();
         let device = device.map(Box::as_ref);
-        device.ok_or_else(|| Error::invalid(format!("there is no device {id} among {count}")))
+        device.ok_or_else(|| {
+            Error::invalid(format!(
+                "device {id} does not exist: expected a number below {count}"
+            ))
+        })
     }
 }
 
@@ -272,7 +276,7 @@ entries! {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if count > client.devices.len() || count > args.default_assignment_size {
             return Err(Error::invalid(format!(
-                "{} replicas of {} partitions: there are {} devices, and room for {} numbers",
+                "{} replicas of {} partitions exceed the {} devices or the room for {} numbers",
                 args.num_replicas,
                 args.num_partitions,
                 client.devices.len(),

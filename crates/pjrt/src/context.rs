@@ -33,7 +33,7 @@ impl Context {
         let mut data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
         if data.iter().any(|(known, _)| *known == kind) {
             return Err(Error::invalid(format!(
-                "there is data of type {kind} already"
+                "the context already has data of type {kind}"
             )));
         }
         data.push((kind, value));

@@ -27,9 +27,9 @@ pub(crate) struct Device {
     memories: Vec<*mut PJRT_Memory>,
 }
 
-// SAFETY: it is not modified after its client is made.
+// SAFETY: the value is not modified after its client is created.
 unsafe impl Send for Device {}
-// SAFETY: it is not modified after its client is made.
+// SAFETY: the value is not modified after its client is created.
 unsafe impl Sync for Device {}
 
 impl Object for Device {
@@ -81,7 +81,7 @@ impl Device {
         match self.is_own {
             true => Ok(()),
             false => Err(Error::invalid(format!(
-                "{} belongs to process {}, not to this one: only programs reach it",
+                "{} belongs to process {}, not to this one: only programs can use it",
                 self.text, self.process
             ))),
         }
@@ -198,9 +198,9 @@ impl Memory {
     }
 }
 
-/// The devices of a client and their memories, for the numbers of devices of all processes, of
-/// which `own` is this one. They are boxed, because handles point to them.
-#[allow(clippy::vec_box, reason = "handles lead to them")]
+/// The devices of a client and their memories. `counts` has the number of devices of each process,
+/// and `own` is the number of this process. They are boxed, because handles point to them.
+#[allow(clippy::vec_box, reason = "handles point to them")]
 pub(crate) fn make(counts: &[usize], own: usize) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
     let mut devices = Vec::new();
     let mut memories = Vec::new();
@@ -222,7 +222,7 @@ pub(crate) fn make(counts: &[usize], own: usize) -> (Vec<Box<Device>>, Vec<Box<M
 
 struct Table(PJRT_Memory_FunctionTable);
 
-// SAFETY: it is never modified, and its only data pointer is null.
+// SAFETY: the table is never modified, and its only data pointer is null.
 unsafe impl Sync for Table {}
 
 static VTABLE: Table = Table(PJRT_Memory_FunctionTable {

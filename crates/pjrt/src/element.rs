@@ -43,7 +43,8 @@ const TYPES: [(PJRT_Buffer_Type, ElementType); 32] = [
 pub(crate) fn from_c(number: PJRT_Buffer_Type) -> Result<ElementType, Error> {
     let known = TYPES.iter().find(|(known, _)| *known == number);
     let known = known.map(|&(_, element_type)| element_type);
-    known.ok_or_else(|| Error::invalid(format!("there are no arrays of element type {number}")))
+    known
+        .ok_or_else(|| Error::invalid(format!("element type {number} is not supported for arrays")))
 }
 
 /// PJRT's number for an element type.

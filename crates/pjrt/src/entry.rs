@@ -54,7 +54,7 @@ pub(crate) unsafe fn run<A: CStruct>(
     let given = unsafe { args.cast::<usize>().read() };
     if given < least {
         let message = format!(
-            "{}: the caller knows {given} bytes of it, expected {least} or more",
+            "{}: the caller's version has {given} bytes: expected at least {least}",
             A::NAME
         );
         return Error::invalid(message).into_c();
@@ -74,7 +74,7 @@ pub(crate) unsafe fn run<A: CStruct>(
             own.assume_init_mut()
         };
         let result = work(own);
-        // SAFETY: as many bytes are present as were read before.
+        // SAFETY: `args` has at least `given` bytes, which were read above.
         unsafe {
             args.cast::<u8>()
                 .copy_from_nonoverlapping((&raw const *own).cast(), given);

@@ -158,7 +158,7 @@ struct ErrorObject {
 
 struct Table(PJRT_Error_FunctionTable);
 
-// SAFETY: it is never modified, and its only data pointer is null.
+// SAFETY: the table is never modified, and its only data pointer is null.
 unsafe impl Sync for Table {}
 
 static VTABLE: Table = Table(PJRT_Error_FunctionTable {

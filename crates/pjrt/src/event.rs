@@ -179,7 +179,8 @@ impl Event {
 /// # Safety
 /// As [`Object::of`].
 unsafe fn event<'a>(handle: *const PJRT_Event) -> Result<&'a Event, Error> {
-    // SAFETY: the caller promises what [`Object::of`] asks for.
+    // SAFETY: the caller promises that the handle is null, or points to an object of this type that
+    // lives for `'a`.
     unsafe { Event::of(handle) }
 }
 

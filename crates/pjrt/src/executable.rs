@@ -136,11 +136,11 @@ impl Loaded {
             devices.clear();
         } else if devices.len() != count {
             let assigned = devices.len();
-            let message = format!("a program for {count} devices, of which {assigned} are there");
+            let message = format!("the program needs {count} devices, but {assigned} are assigned");
             return Err(Error::invalid(message));
         }
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
-        // SAFETY: they are devices of the client.
+        // SAFETY: the pointers are to devices of the client and live as long as it does.
         let known = devices.iter().map(|&device| unsafe { Device::of(device) });
         let known: Vec<&Device> = known.collect::<Result<_, _>>()?;
         let own: Vec<bool> = known
@@ -188,7 +188,7 @@ impl Loaded {
         match &self.program.engine {
             Engine::One(_) if !named.is_null() => Ok(std::slice::from_ref(named)),
             _ if self.devices.is_empty() && self.others.is_none() => {
-                let message = "the executable runs on a device that is to be named";
+                let message = "the executable runs on any device: name one for this run";
                 Err(Error::invalid(message))
             }
             _ => Ok(&self.devices),
@@ -255,21 +255,21 @@ unsafe fn free(bytes: *mut Vec<u8>) {
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_executable(bytes: *mut PJRT_SerializedExecutable) {
-    // SAFETY: the caller promises what [`free`] asks for.
+    // SAFETY: the caller promises that the pointer is an owner from [`owned`], or null.
     unsafe { free(bytes.cast()) };
 }
 
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_options(bytes: *mut PJRT_SerializedCompileOptions) {
-    // SAFETY: the caller promises what [`free`] asks for.
+    // SAFETY: the caller promises that the pointer is an owner from [`owned`], or null.
     unsafe { free(bytes.cast()) };
 }
 
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized) {
-    // SAFETY: the caller promises what [`free`] asks for.
+    // SAFETY: the caller promises that the pointer is an owner from [`owned`], or null.
     unsafe { free(bytes.cast()) };
 }
 
@@ -472,7 +472,7 @@ entries! {
         if program.code.is_null() {
             program.code_size = code.len();
         } else if program.code_size < code.len() {
-            return Err(Error::invalid("there is no room for the program"));
+            return Err(Error::invalid("the caller's buffer is too small for the program"));
         } else {
             // SAFETY: there is room for it.
             unsafe {

@@ -35,7 +35,10 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
     let devices = loaded.devices(&args.execute_device)?;
     let count = devices.len();
     if args.num_devices != count {
-        let message = format!("{} devices for a program of {count}", args.num_devices);
+        let message = format!(
+            "argument lists for {} devices were given for a program of {count} devices",
+            args.num_devices
+        );
         return Err(Error::invalid(message));
     }
     if devices.is_empty() {

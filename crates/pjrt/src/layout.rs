@@ -62,7 +62,7 @@ impl Dense {
                     Self::from_strides(strides, dims, width)
                 }
                 other => Err(Error::invalid(format!(
-                    "there is no layout of type {other}"
+                    "layout type {other} is not supported"
                 ))),
             }
         }

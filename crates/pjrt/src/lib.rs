@@ -61,7 +61,7 @@ use c_api::*;
 
 struct Api(PJRT_Api);
 
-// SAFETY: it is never modified, and neither are the tables that its pointers are to.
+// SAFETY: the table is never modified, and neither are the tables to which its pointers point.
 unsafe impl Sync for Api {}
 
 /// The function that front ends call first. Returns the table of all functions.

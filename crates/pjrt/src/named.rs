@@ -69,9 +69,9 @@ pub(crate) struct Attributes {
     values: Vec<PJRT_NamedValue>,
 }
 
-// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
+// SAFETY: the value is never modified after construction; its pointers are to memory that it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
+// SAFETY: the value is never modified after construction; its pointers are to memory that it owns.
 unsafe impl Sync for Attributes {}
 
 impl Attributes {

@@ -69,8 +69,9 @@ impl CompileOptions {
             }),
             _ => {
                 let (replicas, partitions) = (self.replicas, self.partitions);
-                let message =
-                    format!("a program for {replicas} replicas of {partitions} partitions");
+                let message = format!(
+                    "expected positive numbers, found {replicas} replicas of {partitions} partitions"
+                );
                 Err(Error::invalid(message))
             }
         }

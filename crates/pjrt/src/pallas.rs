@@ -33,7 +33,8 @@ impl Request {
             Ok(chip) => chip,
             Err(unknown) => {
                 let text = std::fs::read_to_string(name);
-                let text = text.map_err(|_| format!("{unknown}, and no file has this name"))?;
+                let text =
+                    text.map_err(|_| format!("{unknown}, and no file of this name exists"))?;
                 Chip::parse(&text).map_err(|error| format!("{name}: {}", error.message))?
             }
         };
@@ -138,7 +139,7 @@ fn simulate(
             true => Ok(Value::Null),
             false => Err(Failure(
                 "print",
-                "its text reads as another kernel".to_owned(),
+                "parsing its text gives a different kernel".to_owned(),
             )),
         };
     }
@@ -158,7 +159,7 @@ fn simulate_kernel(
     let per_device = literals.len() / devices;
     if per_device * devices != literals.len() || results.len() % devices != 0 {
         return Err(format!(
-            "{} operands and {} results for {devices} devices",
+            "{} operands and {} results cannot be divided evenly among {devices} devices",
             literals.len(),
             results.len()
         ));
@@ -178,7 +179,7 @@ fn simulate_kernel(
         write_results(&reports, results)?;
     }
     let report = Report::merged(reports).map_err(|error| error.to_string())?;
-    let report = report.ok_or("no device runs the kernel")?;
+    let report = report.ok_or("the simulation reports no device")?;
     let mut value = report.to_json(&kernel.program);
     value["kernel"] = json!(kernel.program.name);
     value["has_values"] = json!(report.functional);
@@ -190,7 +191,7 @@ fn element_type(buffer: &XLA_FFI_Buffer) -> Result<ElementType, String> {
     let known = types.find(|ty| data_type(**ty) == buffer.dtype);
     known
         .copied()
-        .ok_or_else(|| format!("there are no arrays of element type {}", buffer.dtype))
+        .ok_or_else(|| format!("element type {} is not supported for arrays", buffer.dtype))
 }
 
 /// A copy of the caller's array.
@@ -217,7 +218,12 @@ fn write_results(reports: &[Report], results: &[XLA_FFI_Buffer]) -> Result<(), S
             let buffer = results
                 .get(place)
                 .filter(|_| number < per_device)
-                .ok_or_else(|| format!("the kernel has {} results", report.results.len()))?;
+                .ok_or_else(|| {
+                    format!(
+                        "the kernel has {} results, but the caller provides fewer buffers",
+                        report.results.len()
+                    )
+                })?;
             // SAFETY: an array has as many sizes as its rank.
             let dims = unsafe { slice(buffer.dims, usize::try_from(buffer.rank).unwrap_or(0)) };
             let wanted = dims.iter().product::<i64>();

@@ -40,7 +40,9 @@ impl Store {
 
 impl Directory for Store {
     fn put(&self, key: &str, value: &str) -> Result<(), String> {
-        let put = self.put.ok_or("the front end gave no function to store")?;
+        let put = self
+            .put
+            .ok_or("the front end provides no function to store")?;
         let mut callback: PJRT_CallbackError = Some(error);
         let mut args = PJRT_KeyValuePutCallback_Args {
             struct_size: PJRT_KeyValuePutCallback_Args::SIZE,
@@ -60,7 +62,7 @@ impl Directory for Store {
     fn get(&self, key: &str, timeout: Duration) -> Result<String, String> {
         let get = self
             .get
-            .ok_or("the front end gave no function to look up")?;
+            .ok_or("the front end provides no function to look up")?;
         let mut callback: PJRT_CallbackError = Some(error);
         let mut args = PJRT_KeyValueGetCallback_Args {
             struct_size: PJRT_KeyValueGetCallback_Args::SIZE,

@@ -350,7 +350,7 @@ impl Engine {
             Self::One(executable) => Ok(executable),
             Self::Several(spmd) => spmd
                 .device_executable()
-                .ok_or_else(|| Error::internal("a program that was not compiled")),
+                .ok_or_else(|| Error::internal("expected a compiled program")),
         }
     }
 }
@@ -373,7 +373,7 @@ fn read(source: &Source) -> Result<Module, Error> {
             return Err(unimplemented(what));
         }
         other => {
-            let message = format!("there is no program format {other:?}: expected mlir or hlo");
+            let message = format!("unknown program format {other:?}: expected mlir or hlo");
             return Err(Error::new(Code::InvalidArgument, message));
         }
     }

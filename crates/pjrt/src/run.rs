@@ -256,7 +256,8 @@ impl Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if !self.ready.is_done() {
-            let message = "the run was given up: its process was forked, or its client destroyed";
+            let message =
+                "the run was cancelled: its process was forked, or its client was destroyed";
             self.ready.set(&Err(Error::new(Code::Cancelled, message)));
         }
     }

@@ -44,12 +44,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Source, Vec<u8>), Error> {
     let mut rest = bytes
         .strip_prefix(MAGIC)
         .ok_or_else(|| refused("it was not written by Tegula"))?;
-    let cut = || refused("it ends too early");
+    let cut = || refused("it is truncated");
     let version = take(&mut rest).ok_or_else(cut)?;
     if version != VERSION.as_bytes() {
         let version = String::from_utf8_lossy(version);
         return Err(refused(&format!(
-            "{version} wrote it, and this is {}",
+            "it was written by {version}, but this is {}",
             *VERSION
         )));
     }

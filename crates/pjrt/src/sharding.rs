@@ -184,7 +184,11 @@ fn device_order(message: Message<'_>) -> Result<Vec<i64>, Error> {
     if !listed.is_empty() || sizes.is_empty() {
         return Ok(listed);
     }
-    let wrong = || Error::invalid(format!("devices in an array of sizes {sizes:?}"));
+    let wrong = || {
+        Error::invalid(format!(
+            "the device list of the sharding, an array of sizes {sizes:?}, is invalid"
+        ))
+    };
     let mut permuted = message.numbers(10)?;
     if permuted.is_empty() {
         permuted = (0..sizes.len() as i64).collect();

@@ -18,7 +18,8 @@ pub(crate) fn elements(dims: &[i64]) -> Result<usize, Error> {
     let product = dims.iter().try_fold(1_usize, |product, &dim| {
         product.checked_mul(usize::try_from(dim).ok()?)
     });
-    product.ok_or_else(|| Error::invalid(format!("there is no array of dimensions {dims:?}")))
+    product
+        .ok_or_else(|| Error::invalid(format!("the dimensions {dims:?} are negative or too large")))
 }
 
 /// The strides of a dense array with this order of dimensions, the most major first.

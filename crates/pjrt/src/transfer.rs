@@ -128,7 +128,11 @@ fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Err
         true => dense(dims, Dense::row_major(dims.len()).order(), width),
         false if given.len() == dims.len() => given.to_vec(),
         false => {
-            let message = format!("{} strides of {} dimensions", given.len(), dims.len());
+            let message = format!(
+                "{} strides were given for an array of {} dimensions",
+                given.len(),
+                dims.len()
+            );
             return Err(Error::invalid(message));
         }
     };
@@ -181,12 +185,12 @@ impl HostLayout {
     /// The layout is valid, or null.
     unsafe fn read(asked: *const PJRT_Buffer_MemoryLayout, buffer: &Buffer) -> Result<Self, Error> {
         let width = buffer.element_type.storage_bytes();
-        // SAFETY: the caller promises null, or a layout.
+        // SAFETY: the caller promises null, or a pointer to a valid layout.
         let Some(layout) = (unsafe { asked.as_ref() }) else {
             return Ok(Self::Dense(buffer.layout.clone()));
         };
         if layout.r#type != PJRT_Buffer_MemoryLayout_Type_Strides {
-            // SAFETY: the caller promises a layout.
+            // SAFETY: the caller promises a pointer to a valid layout.
             let dense = unsafe { Dense::read(asked, &buffer.dims, width) }?;
             return Ok(Self::Dense(dense));
         }
@@ -259,7 +263,7 @@ impl HostMemory {
 
 fn too_small(bytes: usize, room: usize) -> Error {
     Error::invalid(format!(
-        "the array has {bytes} bytes, and there is room for {room}"
+        "the array has {bytes} bytes, but the destination has only {room}"
     ))
 }
 
@@ -313,7 +317,9 @@ fn raw_part(args: &mut PJRT_Buffer_CopyRawToHost_Args) -> Result<(), Error> {
     let part = part.and_then(|(from, size)| Some(from..from.checked_add(size)?));
     let part = part.filter(|part| part.end <= all);
     let part = part.ok_or_else(|| {
-        Error::invalid(format!("{size} bytes from {offset}: the array has {all}"))
+        Error::invalid(format!(
+            "{size} bytes from offset {offset} exceed the array's {all} bytes"
+        ))
     })?;
     let to = HostMemory {
         data: args.dst.cast(),

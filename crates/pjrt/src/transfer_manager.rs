@@ -72,14 +72,16 @@ impl Place {
 
     /// Writes a part; the last one completes the buffer.
     fn write(&mut self, part: &[u8], offset: i64, is_last: bool) -> Result<Arrival, Error> {
-        let message = || Error::new(Code::FailedPrecondition, "the buffer is complete already");
+        let message = || Error::new(Code::FailedPrecondition, "the buffer is already complete");
         let stored = self.stored.as_mut().ok_or_else(message)?;
         let from = usize::try_from(offset).ok();
         let place = from.and_then(|from| Some(from..from.checked_add(part.len())?));
         let room = place.and_then(|place| stored.bytes_mut().get_mut(place));
         let room = room.ok_or_else(|| {
             let (len, all) = (part.len(), self.bytes);
-            Error::invalid(format!("{len} bytes at {offset}: the buffer has {all}"))
+            Error::invalid(format!(
+                "{len} bytes at offset {offset} exceed the buffer's {all} bytes"
+            ))
         })?;
         room.copy_from_slice(part);
         Ok(match self.stored.take_if(|_| is_last) {
@@ -129,8 +131,11 @@ impl Transfers {
         let count = self.places.len();
         let place = usize::try_from(index).ok();
         let place = place.and_then(|index| self.places.get(index));
-        let place = place
-            .ok_or_else(|| Error::invalid(format!("there is no buffer {index} among {count}")))?;
+        let place = place.ok_or_else(|| {
+            Error::invalid(format!(
+                "buffer {index} does not exist: expected a number below {count}"
+            ))
+        })?;
         Ok(place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -140,7 +145,8 @@ impl Transfers {
 unsafe fn transfers<'a>(
     handle: *const PJRT_AsyncHostToDeviceTransferManager,
 ) -> Result<&'a Transfers, Error> {
-    // SAFETY: the caller promises what [`Object::of`] asks for.
+    // SAFETY: the caller promises that the handle is null, or points to an object of this type that
+    // lives for `'a`.
     unsafe { Transfers::of(handle) }
 }
 
@@ -180,7 +186,7 @@ entries! {
         // SAFETY: the API requires valid handles of our objects, and the stated number of bytes.
         let (transfers, part) = unsafe {
             let size = usize::try_from(args.transfer_size)
-                .map_err(|_| Error::invalid("a transfer of a negative number of bytes"))?;
+                .map_err(|_| Error::invalid("expected a non-negative number of bytes to transfer"))?;
             (transfers(args.transfer_manager)?, slice(args.data.cast::<u8>(), size))
         };
         let mut place = transfers.place(args.buffer_index)?;
@@ -217,7 +223,7 @@ entries! {
         let transfers = unsafe { transfers(args.transfer_manager) }?;
         let buffer = transfers.place(args.buffer_index)?.buffer.take();
         let buffer = buffer.ok_or_else(|| {
-            Error::new(Code::FailedPrecondition, "the buffer has been retrieved already")
+            Error::new(Code::FailedPrecondition, "the buffer has already been retrieved")
         })?;
         args.buffer_out = buffer.into_handle();
     }

@@ -120,7 +120,7 @@ impl Run<'_, '_> {
         match self.kernel.var(var) {
             Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => self.term(extent),
             _ => Err(EvaluateError::Malformed(
-                "a loop's variable is not a loop variable",
+                "a loop or domain runs over a variable of another kind",
             )),
         }
     }
@@ -154,7 +154,7 @@ impl Run<'_, '_> {
         self.kernel
             .scalars
             .get(id)
-            .ok_or(EvaluateError::Malformed("a scalar has no type"))
+            .ok_or(EvaluateError::Malformed("a scalar has no declared type"))
     }
 
     fn block(&mut self, block: &Block) -> Result<(), EvaluateError> {
@@ -186,7 +186,7 @@ impl Run<'_, '_> {
                         let element = self.locals.get(local).and_then(|l| l.get(i));
                         let stored = element.copied().flatten();
                         stored.ok_or(EvaluateError::Malformed(
-                            "an element of a local array is loaded before it is stored",
+                            "an element of a local array is read before it is written",
                         ))?
                     }
                 };
@@ -261,7 +261,7 @@ impl Run<'_, '_> {
         }) = self.kernel.var(var)
         else {
             return Err(EvaluateError::Malformed(
-                "a bound variable is not a run-time variable",
+                "a statement binds a variable that is not a run-time variable",
             ));
         };
         let wide =
@@ -269,7 +269,7 @@ impl Run<'_, '_> {
         let value = (wide as u64).cast_signed();
         if value < lower || value > upper {
             return Err(EvaluateError::Index(format!(
-                "{value} is not in [{lower}, {upper}]"
+                "the run-time index {value} is not in [{lower}, {upper}]"
             )));
         }
         self.set(var, value);
@@ -279,7 +279,8 @@ impl Run<'_, '_> {
     /// The location of a parameter's element, checked against the dimensions, and the element's
     /// size in bytes.
     fn element(&self, param: usize, index: &[Term]) -> Result<(At, usize), EvaluateError> {
-        let missing = EvaluateError::Malformed("there is no such parameter");
+        let missing =
+            EvaluateError::Malformed("an access names a parameter that the kernel does not have");
         let (Some(dims), Some(declared)) = (self.strides.get(param), self.kernel.params.get(param))
         else {
             return Err(missing);
@@ -289,7 +290,7 @@ impl Run<'_, '_> {
             let i = self.term(term)?;
             if i < 0 || i >= size {
                 return Err(EvaluateError::Index(format!(
-                    "index {i} of parameter {param} is outside a dimension of {size}"
+                    "index {i} of parameter {param} is out of bounds for a dimension of size {size}"
                 )));
             }
             linear = linear * size + i;

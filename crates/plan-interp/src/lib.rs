@@ -51,7 +51,7 @@ pub enum EvaluateError {
     #[error("an index cannot be evaluated: {0}")]
     Index(String),
     /// An operation is not defined for an element type.
-    #[error("there is no {0}")]
+    #[error("{0} is not defined")]
     NoSuchOperation(String),
     /// The plan violates one of its invariants.
     #[error("the plan is malformed: {0}")]
@@ -60,7 +60,7 @@ pub enum EvaluateError {
     #[error(transparent)]
     CustomCall(#[from] CustomCallError),
     /// A size cannot be allocated.
-    #[error("{0} bytes cannot be allocated")]
+    #[error("the allocation of {0} bytes exceeds the limit")]
     TooLarge(i64),
     /// A limit of the run was exceeded, or it was interrupted.
     #[error(transparent)]
@@ -106,13 +106,14 @@ pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Evaluat
     }
     let sizes = plan.bind(&shapes).map_err(EvaluateError::Sizes)?;
     let plan = plan.at(&sizes).map_err(EvaluateError::Sizes)?;
-    verify(&plan).map_err(|_| EvaluateError::Malformed("it is wrong at these sizes"))?;
+    verify(&plan).map_err(|_| EvaluateError::Malformed("it fails verification at these sizes"))?;
     evaluate_static(&plan, inputs)
 }
 
 fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
     let arena_bytes = plan.arena_bytes.as_constant();
-    let arena_bytes = arena_bytes.ok_or(EvaluateError::Malformed("the arena has no size"))?;
+    let arena_bytes =
+        arena_bytes.ok_or(EvaluateError::Malformed("the size of its arena is unknown"))?;
     if arena_bytes > MAX_ARENA {
         return Err(EvaluateError::TooLarge(arena_bytes));
     }
@@ -196,7 +197,7 @@ impl Evaluator<'_> {
                 };
                 match branches.get(branch) {
                     Some(steps) => self.steps(steps),
-                    None => Err(EvaluateError::Malformed("a conditional has no branch")),
+                    None => Err(EvaluateError::Malformed("a conditional has no branches")),
                 }
             }
             Step::Strips { count, steps } => self.strips(*count, steps),
@@ -206,7 +207,9 @@ impl Evaluator<'_> {
     /// Runs steps strip by strip. What one strip writes must not affect the others.
     fn strips(&mut self, count: i64, steps: &[Step]) -> Result<(), EvaluateError> {
         let cuts = cuts(self.plan, count, steps);
-        let cuts = cuts.ok_or(EvaluateError::Malformed("steps cannot be cut together"))?;
+        let cuts = cuts.ok_or(EvaluateError::Malformed(
+            "the steps of a strip loop cannot be divided into strips",
+        ))?;
         for strip in 0..count {
             for (step, cut) in steps.iter().zip(&cuts) {
                 self.strip(step, cut, (count, strip))?;
@@ -247,7 +250,9 @@ impl Evaluator<'_> {
                 operands,
                 results,
             } => self.shares(op, (operands, results), cut, (count, strip)),
-            _ => Err(EvaluateError::Malformed("control flow has no strips")),
+            _ => Err(EvaluateError::Malformed(
+                "a strip loop contains control flow",
+            )),
         }
     }
 
@@ -304,7 +309,7 @@ impl Evaluator<'_> {
         let inputs: Result<Vec<Literal>, _> = operands.iter().map(|&v| self.literal(v)).collect();
         let inputs = inputs?;
         let ([lhs, rhs, added @ ..], &[result]) = (&inputs[..], results) else {
-            let message = "a dot takes two operands and gives one result";
+            let message = "a dot must have two or three operands and one result";
             return Err(EvaluateError::Malformed(message));
         };
         let mut result = self.literal(result)?;
@@ -315,7 +320,7 @@ impl Evaluator<'_> {
     fn span(&self, value: ValueId) -> Result<Span, EvaluateError> {
         let plan = self.plan;
         let value = &plan.values[value];
-        let missing = EvaluateError::Malformed("a size is not known");
+        let missing = EvaluateError::Malformed("a size or an offset is unknown");
         let bytes = value.shape.byte_size().ok_or(missing.clone())?;
         let (area, start) = match &plan.buffers[value.buffer].place {
             Place::Parameter(i) => (Area::Parameter(*i), 0),
@@ -337,7 +342,9 @@ impl Evaluator<'_> {
         let span = self.span(value)?;
         let target = self.memory.bytes_mut(span, 0, span.bytes)?;
         if target.len() != bytes.len() {
-            return Err(EvaluateError::Malformed("a copy's ends differ in size"));
+            return Err(EvaluateError::Malformed(
+                "the source and the destination of a copy differ in size",
+            ));
         }
         target.copy_from_slice(bytes);
         Ok(())
@@ -350,7 +357,7 @@ impl Evaluator<'_> {
             [pred] => Ok(i32::from(pred)),
             [a, b, c, d] => Ok(i32::from_ne_bytes([a, b, c, d])),
             _ => Err(EvaluateError::Malformed(
-                "a selector is neither pred nor s32",
+                "a selector is neither a pred nor an s32 scalar",
             )),
         }
     }
@@ -407,7 +414,7 @@ impl Memory<'_> {
             Area::Arena => &mut self.arena,
             Area::Parameter(_) | Area::Constant(_) => {
                 return Err(EvaluateError::Malformed(
-                    "a parameter or constant is written",
+                    "a step writes to a parameter or a constant",
                 ));
             }
         };
@@ -436,7 +443,7 @@ impl Memory<'_> {
     }
 }
 
-const OUTSIDE: EvaluateError = EvaluateError::Malformed("an access is outside its buffer");
+const OUTSIDE: EvaluateError = EvaluateError::Malformed("an access is out of bounds of its buffer");
 
 fn range(span: Span, offset: i64, size: i64) -> Result<std::ops::Range<usize>, EvaluateError> {
     if offset < 0 || size < 0 || offset + size > span.bytes {
@@ -483,7 +490,8 @@ fn dot(
     strip: &[Along],
     result: &mut Literal,
 ) -> Result<(), EvaluateError> {
-    let malformed = || EvaluateError::Malformed("a dot's labels are wrong");
+    let malformed =
+        || EvaluateError::Malformed("the labels of a dot do not fit the operands and the result");
     let shapes = [lhs.shape(), rhs.shape()];
     let whole = DotView::new(shapes[0], shapes[1], contraction).ok_or_else(malformed)?;
     let fits = whole.elements() == Some(result.len());
@@ -547,7 +555,8 @@ fn sort(
     dimension: usize,
     comparator: &Kernel,
 ) -> Result<Vec<Literal>, EvaluateError> {
-    let malformed = EvaluateError::Malformed("a sort's operands are wrong");
+    let malformed =
+        EvaluateError::Malformed("the operands of a sort do not fit its dimension or comparator");
     let Some(first) = inputs.first() else {
         return Err(malformed);
     };

@@ -271,7 +271,7 @@ impl Builder<'_> {
     ) -> Result<Step, Error> {
         let condition_steps = self.region(condition)?;
         let [predicate] = condition.results[..] else {
-            return Err(Error::internal("a loop's condition gives one value"));
+            return Err(Error::internal("expected a loop condition with one result"));
         };
         let predicate = self.value(predicate)?;
         let mut steps = self.region(body)?;

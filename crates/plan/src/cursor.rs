@@ -217,7 +217,7 @@ impl<'a> Cursor<'a> {
         let offset = self.offset();
         let index = self.numbered(prefix, what)? as usize;
         if index >= count {
-            return self.error_at(offset, format!("there is no {prefix}{index}"));
+            return self.error_at(offset, format!("{prefix}{index} is not declared"));
         }
         Ok(E::new(index))
     }
@@ -304,7 +304,7 @@ impl<'a> Cursor<'a> {
     /// Takes everything up to and including the next `end`.
     pub(super) fn through(&mut self, end: char) -> Result<&'a str> {
         let Some(position) = self.rest().find(end) else {
-            return self.error(format!("there is no `{end}` after this"));
+            return self.error(format!("expected `{end}` after this"));
         };
         let taken = self.rest().get(..position + end.len_utf8());
         let taken = taken.unwrap_or_default();

@@ -18,7 +18,7 @@
 //!   [`ALIGNMENT`](tegula_ir::ALIGNMENT).
 //!
 //! Sizes, offsets and extents are terms over the plan's symbols: sizes that are
-//! known at run time. A run asks for the plan [at](Plan::at) its own sizes.
+//! known at run time. A run instantiates the plan [at](Plan::at) its own sizes.
 //!
 //! # Example
 //!

@@ -34,7 +34,8 @@ pub(super) fn assign_buffers(plan: &mut Plan, wanted: &WantedAliases) -> Result<
     classes.write_back(plan)
 }
 
-/// Gives every value its buffer anew, after steps were changed: parameters that results start as stay these.
+/// Assigns buffers again after steps were changed. A result that reuses a parameter's memory keeps
+/// it.
 ///
 /// # Errors
 /// There is no room for what the plan needs.

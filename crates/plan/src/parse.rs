@@ -163,7 +163,9 @@ impl Reader<'_> {
             }
         });
         match unknown {
-            Some(number) => self.cursor.error(format!("there is no symbol {number}")),
+            Some(number) => self
+                .cursor
+                .error(format!("symbol {number} is not declared")),
             None => Ok(()),
         }
     }
@@ -174,7 +176,7 @@ impl Reader<'_> {
         if symbol as usize >= self.plan.symbols.len() {
             return self
                 .cursor
-                .error_at(offset, format!("there is no symbol {symbol}"));
+                .error_at(offset, format!("symbol {symbol} is not declared"));
         }
         self.cursor.expect("=")?;
         self.cursor.expect_word("parameter")?;
@@ -255,7 +257,11 @@ impl Reader<'_> {
                 Ok(literal) => self.plan.constants.push(literal),
                 Err(error) => return self.cursor.error_at(start, error.to_string()),
             },
-            Ok(_) => return self.cursor.error_at(start, "a constant is one array"),
+            Ok(_) => {
+                return self
+                    .cursor
+                    .error_at(start, "expected a constant that is one array");
+            }
             Err(error) => {
                 let offset = (error.span().start as usize).saturating_sub(prefix.len());
                 return self.cursor.error_at(start + offset, error.message());
@@ -356,7 +362,7 @@ impl Reader<'_> {
         let offset = self.cursor.offset();
         let size: i64 = self.cursor.integer()?;
         if size < 0 {
-            return self.cursor.error_at(offset, "a size is not negative");
+            return self.cursor.error_at(offset, "expected a non-negative size");
         }
         if !bounded {
             return Ok(Dim::Static(size));

@@ -226,7 +226,7 @@ fn attributes(plan: &Plan, op: &Op, operands: &[ValueId], results: &[ValueId]) -
             .collect()
     };
     let text = print_attributes(op, &shapes(operands), &shapes(results));
-    // An operation that cannot be built as HLO does not read back.
+    // An operation that cannot be built as HLO cannot be parsed again.
     text.unwrap_or_else(|_| format!(" ? {op:?}"))
 }
 

@@ -59,12 +59,12 @@ pub(super) fn product(sizes: &[i64]) -> i64 {
 /// The part of an array that a strip accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Its share of the memory: the array is shared out.
+    /// A share of the memory: the array is divided among the strips.
     Share,
-    /// A part of it whose position depends on the strip's number. If it is written, no other strip
-    /// writes these elements.
+    /// A part whose position depends on the strip's number. If it is written, no other strip writes
+    /// these elements.
     Elsewhere,
-    /// Possibly all of it.
+    /// Possibly the whole array.
     Any,
 }
 

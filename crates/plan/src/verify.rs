@@ -241,7 +241,7 @@ impl Verifier<'_> {
                 let shape = self.shape(*selector);
                 let scalar = [ElementType::Pred, ElementType::S32].contains(&shape.element_type);
                 if !scalar || shape.rank() != 0 || branches.is_empty() {
-                    let message = "the selector {} is not a pred or s32, or there are no branches";
+                    let message = "expected a pred or s32 selector and at least one branch, found selector {}";
                     self.error(message.replace("{}", &selector.to_string()));
                 }
                 let mut after: Option<Good> = None;
@@ -268,7 +268,9 @@ impl Verifier<'_> {
     /// another, except that arrays in the same memory may be shared out in the same way.
     fn strips(&mut self, count: i64, steps: &[Step]) {
         let Some(cuts) = cuts(self.plan, count, steps) else {
-            return self.error(format!("steps cannot be cut into {count} strips together"));
+            return self.error(format!(
+                "the steps cannot be divided together into {count} strips"
+            ));
         };
         let mut uses: Vec<(ValueId, bool, bool)> = Vec::new();
         for (step, cut) in steps.iter().zip(&cuts) {
@@ -464,7 +466,7 @@ impl Verifier<'_> {
                 self.error(format!("{id} writes {a} and {b}, which share memory"));
             }
         } else if !self.plan.same_place(a, b) {
-            self.error(format!("{id} is given {a} and {b}, which overlap in part"));
+            self.error(format!("{id} gets {a} and {b}, which partly overlap"));
         } else if !works_in_place(kernel, other, written) {
             self.error(format!("{id} writes {a} over {b} before it has read it"));
         }

@@ -40,7 +40,7 @@ fn check_kernel(kernel: &Kernel) -> Result<(), String> {
         let is_local = param.access == Access::Local;
         if is_local != (i >= kernel.given()) {
             return Err(format!(
-                "parameter {i} is given, but comes after a local one"
+                "parameter {i} comes after a local parameter but is not local"
             ));
         }
         if is_local && !param.dims.iter().all(|dim| dim.as_constant().is_some()) {
@@ -174,7 +174,7 @@ impl Check<'_> {
         match self.vars.get_mut(var.0 as usize) {
             Some(scope @ Scope::Before) => *scope = Scope::Inside,
             Some(_) => return Err(format!("{} is defined twice", name(var))),
-            None => return Err(format!("there is no {}", name(var))),
+            None => return Err(format!("{} is not declared", name(var))),
         }
         self.opened.push(Defined::Var(var));
         Ok(())
@@ -337,10 +337,12 @@ impl Check<'_> {
         what: &str,
     ) -> Result<(), String> {
         let Some(declared) = self.kernel.params.get(param) else {
-            return Err(format!("there is no parameter {param}"));
+            return Err(format!("parameter {param} is not declared"));
         };
         if declared.access == forbidden {
-            return Err(format!("parameter {param} is {what}, against its access"));
+            return Err(format!(
+                "parameter {param} is {what}, which its access does not allow"
+            ));
         }
         if declared.dims.len() != index.len() {
             let (rank, given) = (declared.dims.len(), index.len());
@@ -384,9 +386,7 @@ impl Check<'_> {
         };
         match right {
             true => Ok(()),
-            false => Err(format!(
-                "the operands of {result} are not what its operation takes"
-            )),
+            false => Err(format!("the operands of {result} do not fit its operation")),
         }
     }
 }

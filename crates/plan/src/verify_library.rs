@@ -33,24 +33,24 @@ fn dot_suits(
     results: &[&ArrayShape],
 ) -> Result<(), String> {
     let (&[lhs, rhs, ref added @ ..], &[result]) = (operands, results) else {
-        return Err("takes two operands and gives one result".to_owned());
+        return Err("must have two operands, an optional addend, and one result".to_owned());
     };
     let sums = matches!(result.element_type, ElementType::F32 | ElementType::F64);
     match added {
         [] => {}
         [added] if sums && added.same_ignoring_layout(result) => {}
-        _ => return Err("what it is added to is not of the result's shape, f32 or f64".to_owned()),
+        _ => return Err("the addend must have the result's shape and be f32 or f64".to_owned()),
     }
     if !is_product_of(lhs.element_type, rhs.element_type, result.element_type) {
-        return Err("there is no product of these types".to_owned());
+        return Err("products of these types are not supported".to_owned());
     }
     let view = DotView::new(lhs, rhs, contraction);
-    let view = view.ok_or("the labels do not suit the operands")?;
+    let view = view.ok_or("the labels do not fit the operands")?;
     let given: Option<Vec<i64>> = result.static_dims().map(|d| d.to_vec());
     let given = given.and_then(|d| d.iter().try_fold(1i64, |n, &size| n.checked_mul(size)));
     match view.elements().and_then(|n| i64::try_from(n).ok()) == given {
         true => Ok(()),
-        false => Err("the result is not of the size that the operands give".to_owned()),
+        false => Err("the result's size does not follow from the operands".to_owned()),
     }
 }
 
@@ -61,14 +61,17 @@ fn sort_suits(
     results: &[&ArrayShape],
 ) -> Result<(), String> {
     let Some(first) = operands.first() else {
-        return Err("there is nothing to sort".to_owned());
+        return Err("expected at least one operand to sort".to_owned());
     };
     let pairs = operands.iter().zip(results);
     let same = operands.len() == results.len()
         && pairs.clone().all(|(a, b)| a.same_ignoring_layout(b))
         && operands.iter().all(|shape| shape.dims == first.dims);
     if !same || dimension >= first.rank() {
-        return Err("operands and results differ, or lack the dimension".to_owned());
+        return Err(
+            "operands and results must have equal shapes, which have the sorted dimension"
+                .to_owned(),
+        );
     }
     verify_kernel(comparator).map_err(|error| format!("comparator: {error}"))?;
     let read = operands
@@ -79,6 +82,8 @@ fn sort_suits(
     let scalars = comparator.params.iter().all(|p| p.dims.is_empty());
     match scalars && comparator.domain.is_empty() && params.eq(wanted) {
         true => Ok(()),
-        false => Err("the comparator does not take two elements of each operand".to_owned()),
+        false => Err(
+            "the comparator must take two elements of each operand and return a pred".to_owned(),
+        ),
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn ids_exist(plan: &Plan) -> Result<(), String> {
 
 fn ids(plan: &Plan, ids: &[ValueId]) -> Result<(), String> {
     match ids.iter().find(|&&id| plan.values.get(id).is_none()) {
-        Some(id) => Err(format!("there is no {id}")),
+        Some(id) => Err(format!("{id} does not exist")),
         None => Ok(()),
     }
 }
@@ -30,7 +30,7 @@ fn steps(plan: &Plan, steps_: &[Step]) -> Result<(), String> {
     steps_.iter().try_for_each(|step| match step {
         Step::Kernel { kernel, args } => match plan.kernels.get(*kernel) {
             Some(_) => ids(plan, args),
-            None => Err(format!("there is no {kernel}")),
+            None => Err(format!("{kernel} does not exist")),
         },
         Step::Library {
             operands, results, ..
@@ -151,7 +151,7 @@ fn inside(
     bytes: i64,
 ) -> Result<(), String> {
     let start = start.filter(|&start| start >= 0);
-    let start = start.ok_or_else(|| format!("the place of {id} in {what} is not known"))?;
+    let start = start.ok_or_else(|| format!("the offset of {id} in {what} is unknown"))?;
     let available = available.ok_or_else(|| format!("{id} is in {what}, which does not exist"))?;
     if start % ALIGNMENT as i64 != 0 {
         return Err(format!(

@@ -35,25 +35,21 @@ fn library(driver: &Driver, handle: Handle) -> Outcome {
     within(driver)?;
     match driver.described.get(&handle) {
         Some(Described::Library) => Ok(()),
-        _ => refuse(driver, NOT_INITIALIZED, "there is no such handle"),
+        _ => refuse(driver, NOT_INITIALIZED, "unknown handle"),
     }
 }
 
 fn operation(driver: &Driver, handle: Handle) -> Result<Operation, Status> {
     match driver.described.get(&handle) {
         Some(Described::Operation(operation)) => Ok(operation.clone()),
-        _ => refuse(
-            driver,
-            INVALID_VALUE,
-            "there is no such description of a product",
-        ),
+        _ => refuse(driver, INVALID_VALUE, "unknown matmul descriptor"),
     }
 }
 
 fn layouts(driver: &Driver, handles: [Handle; 4]) -> Result<[Layout; 4], Status> {
     let layout = |handle: Handle| match driver.described.get(&handle) {
         Some(Described::Layout(layout)) => Ok(*layout),
-        _ => refuse(driver, INVALID_VALUE, "there is no such layout"),
+        _ => refuse(driver, INVALID_VALUE, "unknown matrix layout"),
     };
     let [a, b, c, d] = handles;
     Ok([layout(a)?, layout(b)?, layout(c)?, layout(d)?])
@@ -83,7 +79,7 @@ fn destroy(driver: &mut Driver, handle: Handle, is_it: fn(&Described) -> bool) -
 /// The value of an attribute: the host's size must be that of `T`, as the header states.
 fn attribute<T: Copy>(driver: &Driver, from: *const c_void, bytes: usize) -> Result<T, Status> {
     if from.is_null() || bytes != size_of::<T>() {
-        return refuse(driver, INVALID_VALUE, "the attribute has another size");
+        return refuse(driver, INVALID_VALUE, "the attribute has the wrong size");
     }
     // SAFETY: the host passes `bytes` bytes, which are a number.
     Ok(unsafe { from.cast::<T>().read_unaligned() })
@@ -166,13 +162,17 @@ fn choose(
         return refuse(
             driver,
             NOT_SUPPORTED,
-            "parts of sums may not be added in their type",
+            "the split-K partial sums may not be added in the chosen type",
         );
     }
     for (layout, alignment) in layouts.iter().zip(preference.alignment) {
         let bytes = bytes_of(layout.kind).unwrap_or(1);
         if !alignment.is_power_of_two() || u64::from(alignment) < bytes {
-            return refuse(driver, INVALID_VALUE, "an alignment that elements have not");
+            return refuse(
+                driver,
+                INVALID_VALUE,
+                "the alignment is smaller than the element size",
+            );
         }
     }
     let alignment = preference.alignment.iter();
@@ -303,7 +303,7 @@ exported! {
         let operation = operation(driver, described)?;
         let layouts = layouts(driver, [a, b, c, d])?;
         let Some(Described::Preference(preference)) = driver.described.get(&preference) else {
-            return refuse(driver, INVALID_VALUE, "there is no such preference");
+            return refuse(driver, INVALID_VALUE, "unknown matmul preference");
         };
         if most < 1 {
             return Err(INVALID_VALUE);
@@ -329,7 +329,7 @@ exported! {
         // SAFETY: the host passes an algorithm from the heuristic.
         let [name, _, _, workspace, ..] = unsafe { algorithm.read_unaligned() };
         if name != ALGORITHM {
-            return refuse(driver, INVALID_VALUE, "no algorithm of the heuristic's");
+            return refuse(driver, INVALID_VALUE, "the algorithm was not returned by the heuristic");
         }
         // SAFETY: the host passes a place for a number of four bytes, and one for their count.
         unsafe {

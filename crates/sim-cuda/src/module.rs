@@ -31,7 +31,7 @@ fn load(
     // SAFETY: an image has at least its first four bytes.
     let magic = unsafe { image.cast::<[u8; 4]>().read_unaligned() };
     if magic == *b"\x7fELF" || magic == [0x50, 0xed, 0x55, 0xba] {
-        driver.note("module: a cubin or fat binary: the stand-in runs PTX alone");
+        driver.note("module: a cubin or fat binary is not supported: the stand-in runs PTX only");
         return Err(NO_BINARY_FOR_GPU);
     }
     // SAFETY: an image that is not binary is text that ends with a zero.

@@ -25,9 +25,9 @@ pub(crate) fn refuse<T>(driver: &Driver, status: Status, reason: &str) -> Result
 impl Layout {
     pub(crate) fn check(&self, driver: &Driver) -> Outcome {
         let reason = if bytes_of(self.kind).is_none() {
-            "a matrix of an unknown type"
+            "a matrix has an unknown element type"
         } else if self.rows == 0 || self.columns == 0 || self.batch < 1 {
-            "a matrix without elements"
+            "a matrix has no elements"
         } else if u64::try_from(self.leading).map_or(true, |leading| leading < self.rows) {
             "the leading dimension is shorter than a column"
         } else {
@@ -67,10 +67,13 @@ impl Operation {
             );
         }
         if self.transposed.iter().any(|op| !(0..=1).contains(op)) {
-            return refuse(NOT_SUPPORTED, "an unknown transposition");
+            return refuse(NOT_SUPPORTED, "the transposition is unknown");
         }
         if a.kind != b.kind || c.kind != d.kind || !self.has_product(a.kind, d.kind) {
-            return refuse(NOT_SUPPORTED, "there is no product of these types");
+            return refuse(
+                NOT_SUPPORTED,
+                "this combination of matrix types is not supported",
+            );
         }
         let op = |layout: &Layout, transposed: i32| match transposed {
             0 => (layout.rows, layout.columns),
@@ -102,7 +105,7 @@ impl Operation {
             if self.transposed != [1, 0] || !is_even {
                 return refuse(
                     NOT_SUPPORTED,
-                    "bytes ask for A transposed, and multiples of four",
+                    "8-bit types need A transposed, and dimensions that are multiples of four",
                 );
             }
         }
@@ -165,7 +168,10 @@ impl Product {
             }
             let inside = driver.memory.allocation_of(span.start);
             if inside.is_none_or(|(start, bytes)| span.end > start + bytes) {
-                let reason = format!("{} bytes are in no allocation", span.end - span.start);
+                let reason = format!(
+                    "an access of {} bytes is outside of all allocations",
+                    span.end - span.start
+                );
                 return refuse(driver, EXECUTION_FAILED, &reason);
             }
         }

@@ -59,7 +59,7 @@ const DESCRIPTIONS: &[(i32, &CStr, &CStr)] = &[
     (
         209,
         c"CUDA_ERROR_NO_BINARY_FOR_GPU",
-        c"no kernel image is available for execution on the device: the stand-in runs PTX alone",
+        c"no kernel image is available for execution on the device: the stand-in runs PTX only",
     ),
     (218, c"CUDA_ERROR_INVALID_PTX", c"a PTX compilation failed"),
     (

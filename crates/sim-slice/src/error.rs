@@ -19,8 +19,7 @@ pub enum Error {
     },
     /// The topology has more axes than the chip has links for.
     #[error(
-        "the topology `{text}` has {axes} axes, and a {chip} has links along {most}: give {most} \
-         numbers"
+        "the topology `{text}` has {axes} axes, but a {chip} has links along {most}: expected {most} numbers"
     )]
     Axes {
         /// The given text.
@@ -34,8 +33,7 @@ pub enum Error {
     },
     /// A parameter of the chip is not known.
     #[error(
-        "`{param}` is not known of the chip {chip}, and a slice needs it: give it with \
-         `--set {param}=VALUE`"
+        "`{param}` of the chip {chip} is unknown, but a slice needs it: set it with `--set {param}=VALUE`"
     )]
     Unknown {
         /// The parameter.
@@ -45,8 +43,7 @@ pub enum Error {
     },
     /// The program is for another number of devices.
     #[error(
-        "the program is for {stated} devices, and the slice {topology} has {devices}: give a \
-         topology of {stated} devices"
+        "the program is for {stated} devices, but the slice {topology} has {devices}: choose a topology of {stated} devices"
     )]
     Devices {
         /// The number that the program states.

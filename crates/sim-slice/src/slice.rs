@@ -116,10 +116,18 @@ impl Speeds {
         };
         let bf16 = need(Param::PeakBf16)? / per_chip;
         let hbm = need(Param::HbmBandwidth)? / per_chip;
-        let product_efficiency = or(Param::ProductEfficiency, 0.9, "0.9, as nothing was fitted");
-        let hbm_efficiency = or(Param::HbmEfficiency, 0.9, "0.9, as nothing was fitted");
+        let product_efficiency = or(
+            Param::ProductEfficiency,
+            0.9,
+            "0.9, because no measured value is known",
+        );
+        let hbm_efficiency = or(
+            Param::HbmEfficiency,
+            0.9,
+            "0.9, because no measured value is known",
+        );
         let collective_overlap = chip.value(Param::CollectiveOverlap).unwrap_or_else(|| {
-            assumed.push("collective_overlap: 0, as nothing was fitted".to_owned());
+            assumed.push("collective_overlap: 0, because no measured value is known".to_owned());
             0.0
         });
         let clock = chip.value(Param::Clock);

@@ -413,8 +413,8 @@ impl Engines {
         )
     }
 
-    /// Starts a copy of so many bytes to another core; the statement's line is charged. Copies over
-    /// the link follow each other. Also returns the arrival time in seconds.
+    /// Starts a copy of this many bytes to another core; the statement's line is charged. Copies
+    /// over the link follow each other. Also returns the arrival time in seconds.
     pub fn sends(&mut self, bytes: i64, line: u32) -> (TransferId, f64) {
         self.issue(line);
         let seconds = bytes.max(0) as f64 / self.speeds.link_bandwidth;

@@ -165,7 +165,8 @@ impl Findings {
         });
     }
 
-    /// The first finding of a wanted kind; the predicate is not called while there are none.
+    /// The first finding for which the predicate holds. The predicate is not called if there are no
+    /// findings.
     pub(crate) fn first(&self, wanted: impl Fn(Code) -> bool) -> Option<&Finding> {
         self.list.iter().find(|finding| wanted(finding.code))
     }

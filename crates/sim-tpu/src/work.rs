@@ -40,10 +40,10 @@ const DEPENDENT_STEP: f64 = 120.0;
 /// 0.0.50's estimates for 1 x 1024 x 1024 and 1024 x 1024 x 1, less the 1824 cycles of any kernel,
 /// have 12 to 18.
 const VECTOR_PRODUCT: f64 = 15.0;
-/// The same for each register of a product's result: it is taken from the matrix unit, rounded,
-/// packed and stored. The estimates for products that sum over 128 or fewer elements (16384 x 128 x
-/// 128, 4096 x 64 x 4096) have 8 to 14, of which half is assumed to overlap with the products, as
-/// the published times of large products suggest.
+/// Cycles of the vector unit for each register of a product's result: it is taken from the matrix
+/// unit, rounded, packed and stored. The estimates for products that sum over 128 or fewer elements
+/// (16384 x 128 x 128, 4096 x 64 x 4096) have 8 to 14, of which half is assumed to overlap with the
+/// products, as the published times of large products suggest.
 const RESULT_REGISTER: f64 = 4.0;
 /// With fewer input features than this, the number of a register's sublanes, several taps of a
 /// convolution are laid out side by side and computed as one product.
@@ -582,7 +582,7 @@ mod tests {
 
     #[test]
     fn a_large_product_runs_near_the_peak() {
-        let chip = tegula_target::Chip::by_name("v5e").expect("there is one");
+        let chip = tegula_target::Chip::by_name("v5e").expect("v5e is a known chip");
         let speeds = Speeds::of(&chip).expect("it has a clock");
         let n = 4096.0;
         let cycles = matrix_cycles(&speeds.matrix, 1, (1.0, n, n, n));

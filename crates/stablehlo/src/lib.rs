@@ -65,7 +65,7 @@ pub fn read(bytes: impl Into<Bytes>) -> Result<mlir::Module, Error> {
         bytecode::read(&bytes)?
     } else {
         let text = std::str::from_utf8(&bytes).map_err(|error| {
-            Error::input("neither MLIR bytecode nor a text in UTF-8").at_byte(error.valid_up_to())
+            Error::input("expected MLIR bytecode or a UTF-8 text").at_byte(error.valid_up_to())
         })?;
         let mut module = text::read(text)?;
         module.text = Some(bytes.clone());

@@ -46,7 +46,7 @@ pub struct UnknownChip {
 pub struct MemorySpace<'a> {
     /// Its name, such as `VMEM`.
     pub name: &'static str,
-    /// The `n` of `S(n)` in layouts, if it was observed in the real compiler's output.
+    /// The `n` of `S(n)` in layouts, if it was observed in libtpu's output.
     pub layout_number: Option<i64>,
     /// The size, if it is stated.
     pub size: Option<&'a Quantity>,

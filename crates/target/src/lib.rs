@@ -29,7 +29,7 @@
 //!   disagree, or that was inferred, is marked as uncertain.
 //! - Every number has a source, and a unit of its parameter's dimension.
 //! - Reading a chip never panics, and errors have a line number.
-//! - [`TileRule::default_layout`] agrees with the real compiler in every measured case; cases that
+//! - [`TileRule::default_layout`] agrees with libtpu in every measured case; cases that
 //!   were not measured are errors.
 
 #[cfg(target_arch = "x86_64")]

@@ -32,20 +32,20 @@ macro_rules! params {
 
 params! {
     CoresPerChip "cores_per_chip" Count "TensorCores on a chip.";
-    CoresPerDevice "cores_per_device" Count "TensorCores of what JAX shows as a device.";
+    CoresPerDevice "cores_per_device" Count "TensorCores of one JAX device.";
     HbmBytes "hbm_bytes" Bytes "HBM of a chip.";
     HbmBandwidth "hbm_bandwidth" Bandwidth "HBM bandwidth of a chip, as its vendor states it.";
     HbmVmemBandwidth "hbm_vmem_bandwidth" Bandwidth "Effective bandwidth between HBM and the VMEM of a core.";
-    HbmToVmemLatency "hbm_to_vmem_latency" Time "The least time of a transfer from HBM to VMEM.";
-    VmemToHbmLatency "vmem_to_hbm_latency" Time "The least time of a transfer from VMEM to HBM.";
+    HbmToVmemLatency "hbm_to_vmem_latency" Time "Minimum time of a transfer from HBM to VMEM.";
+    VmemToHbmLatency "vmem_to_hbm_latency" Time "Minimum time of a transfer from VMEM to HBM.";
     VmemBytes "vmem_bytes" Bytes "VMEM of a core.";
     ScopedVmemBytes "scoped_vmem_bytes" Bytes "Scoped VMEM that a kernel may use by default.";
     MosaicScratchBytes "mosaic_scratch_bytes" Bytes "VMEM that the kernel compiler keeps for itself.";
     CmemBytes "cmem_bytes" Bytes "CMEM of a chip.";
     SmemBytes "smem_bytes" Bytes "SMEM of a core.";
-    CopyLatency "copy_latency" Time "Latency of a transfer that is not the first of its direction; the first has the least time of a transfer.";
+    CopyLatency "copy_latency" Time "Latency of a transfer that is not the first in its direction; the first takes the minimum time of a transfer.";
     StepOverhead "step_overhead" Time "One step of a loop over blocks, besides its copies and its computation.";
-    ProductStart "product_start" Time "From when a compiled kernel could compute until the matrix units have operands that it fetches from HBM.";
+    ProductStart "product_start" Time "Time until the matrix units of a started kernel have operands that it fetches from HBM.";
     MxuDim "mxu_dim" Count "Rows and columns of a matrix unit.";
     MxusPerCore "mxus_per_core" Count "Matrix units of a core.";
     MxuRowsPerCycleBf16 "mxu_rows_per_cycle_bf16" Count "bf16 rows that a matrix unit takes per cycle.";
@@ -63,11 +63,11 @@ params! {
     PeakInt8 "peak_int8" Rate "Peak of a chip in s8; 0 if it has none.";
     PeakFp8 "peak_fp8" Rate "Peak of a chip in 8-bit floats.";
     PeakInt4 "peak_int4" Rate "Peak of a chip in s4.";
-    CompilerPeak "compiler_peak" Rate "Peak that the real compiler's estimate of a program on one device assumes.";
-    CompilerHbmBandwidth "compiler_hbm_bandwidth" Bandwidth "HBM bandwidth that the real compiler's estimate of a program on one device assumes.";
+    CompilerPeak "compiler_peak" Rate "Peak that libtpu assumes when it estimates a program on one device.";
+    CompilerHbmBandwidth "compiler_hbm_bandwidth" Bandwidth "HBM bandwidth that libtpu assumes when it estimates a program on one device.";
     VregSublanes "vreg_sublanes" Count "Sublanes of a vector register.";
     VregLanes "vreg_lanes" Count "Lanes of a vector register, 32 bits each.";
-    RegisterPass "register_pass" Cycles "One vector register's way through a loop of a compiled kernel: loaded, computed with, stored or added up.";
+    RegisterPass "register_pass" Cycles "Time to load, process and store or accumulate one vector register in a loop of a compiled kernel.";
     Vregs "vregs" Count "Vector registers of a core.";
     Xlus "xlus" Count "Cross-lane units of a core.";
     SparseCoresPerChip "sparse_cores_per_chip" Count "SparseCores on a chip.";
@@ -77,6 +77,6 @@ params! {
     IciHopLatency "ici_hop_latency" Time "From one chip to its neighbour.";
     ProductEfficiency "product_efficiency" Ratio "The part of the peak that long products reach.";
     HbmEfficiency "hbm_efficiency" Ratio "The part of HBM's bandwidth that kernels reach.";
-    CollectiveOverlap "collective_overlap" Ratio "The part of a collective that runs beside the product that reads or makes its array.";
+    CollectiveOverlap "collective_overlap" Ratio "The part of a collective that overlaps with the product that reads or writes its array.";
     PcieBandwidth "pcie_bandwidth" Bandwidth "Between host and chip.";
 }

@@ -28,7 +28,7 @@ use tegula_ir::{Layout, Tile, TileDim};
 pub enum TileError {
     /// The rule was not measured for elements of this width.
     #[error(
-        "the default layout of elements of {0} bits was not measured; 2, 4, 8, 16, 32, 64 and 128 were"
+        "the default layout of elements of {0} bits is unknown; it was measured for 2, 4, 8, 16, 32, 64 and 128 bits"
     )]
     Bits(u32),
     /// The order is not a permutation of the dimensions.

@@ -52,7 +52,8 @@ impl ExecutionArgs {
     /// Reads an ONNX model whose sizes depend on data, and its inputs.
     pub(crate) fn staged(&self, options: &Options) -> Result<(StagedModel, Vec<Tensor>), Failure> {
         if !self.dims.dims.is_empty() || self.freeze.freeze.is_some() {
-            let message = "`--dim` and `--freeze` are not for models whose sizes depend on data";
+            let message =
+                "`--dim` and `--freeze` cannot be used with models whose sizes depend on data";
             return Err(anyhow!(message).into());
         }
         let path = self.model.clone();

@@ -99,7 +99,7 @@ pub(crate) fn node_shapes(
 ) -> Result<Vec<(String, String)>, Failure> {
     let bytes = read_file(path)?;
     if !tegula::is_onnx(&bytes) {
-        return Err(anyhow!("`--nodes` is for ONNX models").into());
+        return Err(anyhow!("`--nodes` only applies to ONNX models").into());
     }
     let external = |name: &str| tegula::read_beside(path, name);
     let shapes = tegula::onnx_node_shapes(bytes, &external, &values_of(inputs)?);
@@ -135,7 +135,7 @@ fn one_stage(path: &Path, dims: &DimArgs, failure: Failure) -> Result<Source, Fa
         return Ok(stages.swap_remove(wanted));
     }
     let rest = match has_more {
-        true => ", and more that depend on what its inputs hold",
+        true => ", and more that depend on the contents of its inputs",
         false => "",
     };
     let last = stages.len().saturating_sub(1);
@@ -373,7 +373,8 @@ impl InputArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FreezeArgs {
     /// Freeze these inputs, such as a model's weights: the first run computes what depends on them
-    /// alone, and later runs reuse it. Inputs are given by number, from 0: 1,2 or 1-24 or all-but:0.
+    /// alone, and later runs reuse it. Inputs are given by number, from 0: 1,2 or 1-24 or
+    /// all-but:0.
     #[arg(long, value_name = "INPUTS", value_parser = parse_inputs)]
     pub freeze: Option<Inputs>,
 }
@@ -431,7 +432,7 @@ impl FreezeArgs {
         match wanted.numbers.iter().max() {
             Some(&most) if most >= inputs.len() => {
                 let message = format!(
-                    "there is no input {most} to freeze: the program has {}",
+                    "input {most} cannot be frozen: the program has {} inputs",
                     inputs.len()
                 );
                 Err(tegula::Error::new(tegula::ErrorKind::Input, message))
@@ -469,13 +470,13 @@ pub(crate) fn read_array(
 /// How near results must be to the reference.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Compare the results with arrays out0, out1, ... of this NumPy `.npz` file, and exit with code
-    /// 1 if one differs by more than the tolerance. An array `out0_sample` is compared with every
-    /// k-th element of result 0.
+    /// Compare the results with arrays out0, out1, ... of this NumPy `.npz` file, and exit with
+    /// code 1 if one differs by more than the tolerance. An array `out0_sample` is compared with
+    /// every k-th element of result 0.
     #[arg(long, value_name = "NPZ")]
     pub check: Option<PathBuf>,
-    /// The relative tolerance: each element may differ by `A + R * |reference element|`. The default
-    /// is 1e-4.
+    /// The relative tolerance: each element may differ by `A + R * |reference element|`. The
+    /// default is 1e-4.
     #[arg(long, value_name = "R", requires = "check")]
     pub rtol: Option<f64>,
     /// The absolute tolerance A of that formula. The default is 1e-5.

@@ -52,7 +52,7 @@ pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId
                 .map(|(_, of, id)| format!("`{of}::{}`", module[*id].name));
             let names: Vec<String> = names.collect();
             Err(anyhow!(
-                "`{name}` is the name of several instructions: say {}",
+                "several instructions have the name `{name}`: use {}",
                 names.join(" or ")
             ))
         }

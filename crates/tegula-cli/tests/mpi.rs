@@ -218,7 +218,7 @@ fn another_program_on_a_rank_is_found_before_the_run() {
         let output = run.output().expect("it starts");
         assert!(!output.status.success(), "{}", text(&output));
         assert!(
-            text(&output).contains("rank 3 has another program"),
+            text(&output).contains("options of rank 3 differ"),
             "{}",
             text(&output)
         );

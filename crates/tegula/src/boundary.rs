@@ -82,7 +82,7 @@ impl Boundary {
         let wrong = || {
             Error::new(
                 ErrorKind::Input,
-                "the orders of arrays are not the program's",
+                "the number of dimension orders differs from that of the program's arrays",
             )
         };
         let [parameters, results] = orders.each_ref().map(|orders| {

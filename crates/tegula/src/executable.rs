@@ -316,7 +316,7 @@ impl Executable {
         self.boundary.check_value(index, &value)?;
         let value = self.laid_out(index, value)?;
         let slot = self.frozen.get_mut(index).ok_or_else(|| {
-            let message = format!("there is no parameter {index}: the program has {count}");
+            let message = format!("parameter {index} does not exist: the program has {count}");
             Error::new(ErrorKind::Input, message)
         })?;
         *slot = Some(value);

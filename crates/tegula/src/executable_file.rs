@@ -84,7 +84,7 @@ pub(crate) fn write(contents: &Contents<'_>) -> Result<Vec<u8>, Error> {
 /// The bytes have another format, are damaged, or are from another build.
 pub(crate) fn read(bytes: &Bytes) -> Result<Contents<'static>, Error> {
     let refused = |why: String| {
-        let message = format!("the compiled program is refused: {why}");
+        let message = format!("the compiled program cannot be loaded: {why}");
         Error::new(ErrorKind::Input, message)
     };
     let damaged = || refused("it is damaged".to_owned());
@@ -106,7 +106,7 @@ pub(crate) fn read(bytes: &Bytes) -> Result<Contents<'static>, Error> {
     if header.build != BUILD {
         let build = header.build;
         return Err(refused(format!(
-            "Tegula {build} made it, and this is {BUILD}"
+            "it was compiled by Tegula {build}, but this is {BUILD}"
         )));
     }
     let constants: Option<Vec<Literal>> = header

@@ -20,8 +20,7 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Tensor>, Error> {
                 let message = match shape.static_dims() {
                     Some(_) => format!("`{}`: {}", instruction.name, error.message),
                     None => format!(
-                        "`{}` is {}: random inputs need known sizes; give the size (`--dim \
-                            NAME=SIZE`) or the inputs",
+                        "`{}` is {}: random inputs need known sizes; specify the size (`--dim NAME=SIZE`) or the inputs",
                         instruction.name,
                         tegula_ir::display_shape(&Shape::Array(shape.clone()), &module.symbols)
                     ),

@@ -28,7 +28,7 @@ fn read_text(text: &str, seed: Option<u64>) -> Result<tegula_ir::Module, Error> 
             .and_then(|bytes| usize::try_from(bytes).ok());
         let rest = bytes.and_then(|bytes| left.get().checked_sub(bytes));
         left.set(rest.ok_or_else(|| {
-            tegula_ir::Error::limit("at most 2 GiB of elided constants are made up")
+            tegula_ir::Error::limit("elided constants of more than 2 GiB cannot be generated")
         })?);
         let stream = random_input::stream(seed.unwrap_or_default(), number);
         random_input::random_array(shape, stream)

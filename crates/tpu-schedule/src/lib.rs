@@ -144,18 +144,18 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Boundary => "the program gets or gives it there",
+            Self::Boundary => "it is a parameter or a result of the program in this memory",
             Self::SingleElement => "a single element, which the scalar unit reads",
             Self::Saves(seconds) => {
                 return write!(f, "saves {:.3} us of HBM traffic", seconds * 1e6);
             }
             Self::NoRoom(gap) => {
-                return write!(f, "found no room in VMEM: the largest gap has {gap} bytes");
+                return write!(f, "VMEM has no room: the largest gap has {gap} bytes");
             }
-            Self::Evicted => "VMEM had room for the first part of its life only",
+            Self::Evicted => "VMEM has room only for the first part of its lifetime",
             Self::NotHidden => "no earlier kernel hides the copy into VMEM",
             Self::View => "a view of another array",
-            Self::Passed => "a loop or a conditional passes it there",
+            Self::Passed => "a loop or a conditional passes it in this memory",
             Self::Tested => "a loop's condition reads it, from HBM",
             Self::NotKept => {
                 "the chip's compiler keeps no array in VMEM from one kernel to the next"

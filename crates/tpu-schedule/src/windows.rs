@@ -379,7 +379,7 @@ fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
     blocks
 }
 
-/// The sizes of an array's block, including gaps between its elements; `None` if it is no block.
+/// The sizes of an array's block, including gaps between its elements; `None` if it is not a block.
 fn block_of(array: &Array, block: &[i64]) -> Option<Vec<i64>> {
     let tile = array.tile.as_ref()?;
     // This is for the first block. In the variables, the numbers of blocks come before their sizes.

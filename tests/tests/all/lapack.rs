@@ -330,7 +330,7 @@ fn shapes_that_do_not_go_with_the_routine_are_errors() {
         ("f32[3,3]", "dpotrf", "(f32[3,3], s32[])", "is for f64"),
         ("f32[3,3]", "spotrf", "f32[3,3]", "s32[]"),
         ("f32[4,3]", "sgetrf", "(f32[4,3], s32[4], s32[])", "s32[3]"),
-        ("f32[3,3] f32[4,3]", "strsm", "f32[4,3]", "do not go with"),
+        ("f32[3,3] f32[4,3]", "strsm", "f32[4,3]", "do not match"),
         ("f32[3,3]", "strsm", "f32[3,3]", "number of operands"),
     ] {
         let parameters: Vec<String> = (operands.split(' ').enumerate())

@@ -124,7 +124,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "all of an array",
         text: "ENTRY main { a = f32[5,7168] parameter(0) z = f32[] constant(3)
             ROOT r = f32[] reduce(a, z), dimensions={0,1}, to_apply=sum }",
-        reasons: &["4 blocks for each", "combines what blocks"],
+        reasons: &["4 blocks for each", "combines the partial results"],
     },
     Case {
         name: "long rows, two states, several blocks",
@@ -133,13 +133,13 @@ pub(crate) const CASES: &[Case] = &[
             r = (s32[3], s32[3]) reduce(a, a, z, z), dimensions={1}, to_apply=both
             x = s32[3] get-tuple-element(r), index=0 y = s32[3] get-tuple-element(r), index=1
             ROOT t = (s32[3], s32[3]) tuple(x, y) }",
-        reasons: &["2 blocks for each", "combines what blocks"],
+        reasons: &["2 blocks for each", "combines the partial results"],
     },
     Case {
         name: "long columns, several blocks",
         text: "ENTRY main { a = f32[301,72] parameter(0) z = f32[] constant(2)
             ROOT r = f32[72] reduce(a, z), dimensions={0}, to_apply=sum }",
-        reasons: &["blocks for each", "combines what blocks"],
+        reasons: &["blocks for each", "combines the partial results"],
     },
     Case {
         name: "fewer columns than lanes",
@@ -553,14 +553,14 @@ pub(crate) const CASES: &[Case] = &[
         text: "ENTRY main { a = f32[9,70] parameter(0) z = f32[] constant(1)
             ROOT r = f32[9,70] reduce-window(a, z), window={size=1x70 pad=0_0x69_0},
               to_apply=sum }",
-        reasons: &["a warp per row, which hands on"],
+        reasons: &["a warp per row, with a running total"],
     },
     Case {
         name: "running sums of long rows, from the end",
         text: "ENTRY main { a = s32[2,1300] parameter(0) z = s32[] constant(1)
             ROOT r = s32[2,1300] reduce-window(a, z), window={size=1x1300 pad=0_0x0_1299},
               to_apply=sum_i }",
-        reasons: &["a block per row, which hands on"],
+        reasons: &["a block per row, with a running total"],
     },
     Case {
         name: "the largest of rows",

@@ -200,7 +200,8 @@ fn rotations_are_permutes() {
     }
 }
 
-/// Cuts calls of `product` along the sum, whatever was found: each device multiplies its part of it.
+/// Cuts calls of `product` along the sum, whatever was found: each device multiplies its part of
+/// it.
 struct AlongTheSum;
 
 impl CallPartitioner for AlongTheSum {
@@ -308,7 +309,9 @@ fn programs_that_do_not_fit_their_call_are_refused() {
     );
     assert_eq!(
         refused(|cut| cut.results[1] = Sharding::replicated(1, 2)),
-        format!("{failed}expected a sharding of 2 dimensions for result 1, found one of 1"),
+        format!(
+            "{failed}expected a sharding of 2 dimensions for result 1, found one of 1 dimensions"
+        ),
     );
 }
 
@@ -396,6 +399,6 @@ fn programs_are_told_how_an_array_is_cut() {
     let refused = partition(&module("nobody"), &options).map(|_| ());
     assert_eq!(
         refused.expect_err("it fails").to_string(),
-        "`seen`: its handler failed when it was told the sharding of its operand: nobody is there"
+        "`seen`: the handler that inspects its operand's sharding failed: nobody is there"
     );
 }

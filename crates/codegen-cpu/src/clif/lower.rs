@@ -108,7 +108,9 @@ pub(crate) fn lower_kernel(
     builder.switch_to_block(entry);
     builder.seal_block(entry);
     let [args, begin, end] = builder.block_params(entry)[..] else {
-        return Err(Error::Bug("a kernel's signature is wrong".to_owned()));
+        return Err(Error::Bug(
+            "a kernel function must have three parameters: arguments, begin and end".to_owned(),
+        ));
     };
     let mut bases = Vec::with_capacity(kernel.params.len());
     for (i, param) in kernel.params.iter().enumerate() {
@@ -158,7 +160,8 @@ fn local(builder: &mut FunctionBuilder<'_>, param: &Param) -> Result<Value, Erro
     let bytes = elements.and_then(|n| n.checked_mul(param.element_type.storage_bytes() as i64));
     let bytes = bytes.and_then(|n| u32::try_from(n).ok());
     let bytes = bytes.filter(|&n| n <= MAX_LOCAL);
-    let bytes = bytes.ok_or_else(|| Error::Bug("a local array is too large".to_owned()))?;
+    let bytes = bytes
+        .ok_or_else(|| Error::Bug("a kernel-local array exceeds the stack limit".to_owned()))?;
     let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes.max(1), LINE_SHIFT);
     let slot = builder.create_sized_stack_slot(slot);
     Ok(builder.ins().stack_addr(types::I64, slot, 0))
@@ -254,7 +257,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 Ok(self.term_value(&extent))
             }
             _ => Err(Error::Bug(
-                "a loop's variable is not a loop variable".to_owned(),
+                "a loop runs over a variable that is not declared as a loop variable".to_owned(),
             )),
         }
     }
@@ -368,7 +371,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             Statement::Bind { var } => {
                 let Some(&IndexVar::Runtime { value, .. }) = self.kernel.var(*var) else {
                     return Err(Error::Bug(
-                        "a bound variable is not a run-time one".to_owned(),
+                        "a statement binds a variable that is not a run-time variable".to_owned(),
                     ));
                 };
                 let scalar = self.values(value)[0];

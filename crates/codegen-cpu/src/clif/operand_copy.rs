@@ -21,7 +21,8 @@ pub(crate) fn copy_operand(
     param: &Param,
     from: Value,
 ) -> Result<Value, Error> {
-    let bug = || Error::Bug("a copy of a small array".to_owned());
+    let bug =
+        || Error::Bug("a packed operand must have a static shape that fits the stack".to_owned());
     let (elements, bytes) = array_size(param).ok_or_else(bug)?;
     let total = u32::try_from(elements * bytes).map_err(|_| bug())?;
     let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, total, LINE_SHIFT);

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 use tegula_ir::ElementType;
 
 impl Lower<'_, '_> {
-    /// Rounds a number to a format with so many bits; `None` for other types.
+    /// Rounds a number to a format with this many bits; `None` for other types.
     pub(crate) fn reduce_precision(
         &mut self,
         from: ElementType,

@@ -40,7 +40,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::ElementType;
 
-/// The number of lanes of a row from which on the cost of a call is negligible.
+/// In rows of at least this many lanes, the cost of a call is negligible.
 const LONG_ROW: i64 = 4096;
 /// The maximum bytes of the table and rows that go through the passes together: they stay in the
 /// second-level cache with room for other data. Measured: more rows in a call gain more than a
@@ -251,7 +251,7 @@ impl Table {
         table
     }
 
-    /// Adds a column with so many bytes for each row.
+    /// Adds a column with this many bytes for each row.
     fn column(&mut self, step: usize) -> Column {
         let first = self.bytes;
         self.bytes += step * self.rows;

@@ -24,7 +24,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::ElementType;
 
-/// The number of lanes of a row from which on the cost of a call is negligible.
+/// In rows of at least this many lanes, the cost of a call is negligible.
 const LONG_ROW: i64 = 4096;
 /// The maximum number of words of an iteration: they and the moving addresses are in general
 /// registers.

@@ -196,12 +196,12 @@ pub struct SizeCode {
     _placed: PlacedCode,
 }
 
-/// Numbers of a computation that runs in machine code.
+/// The results of a size computation, as emitted code.
 type Results = Vec<Emitted<Checked>>;
 
 impl SizeCode {
-    /// Compiles a computation: `compute` is called once and emits it. `known` is what is known of
-    /// the operands at compile time; the rest is read when the code runs.
+    /// Compiles a computation: `compute` is called once and emits it. `known` contains the values
+    /// of the operands that are known at compile time; the others are read when the code runs.
     ///
     /// # Errors
     /// Errors of `compute`, and [`Error`] if code for this machine cannot be compiled.
@@ -272,7 +272,10 @@ fn emit<E: From<Error>>(
     builder.switch_to_block(entry);
     builder.seal_block(entry);
     let [dims, elements, out] = builder.block_params(entry)[..] else {
-        return Err(Error::Bug("a size function's signature is wrong".to_owned()).into());
+        return Err(Error::Bug(
+            "a size function has an unexpected number of parameters".to_owned(),
+        )
+        .into());
     };
     let mut provider = Emitting(MachineSizes {
         builder,

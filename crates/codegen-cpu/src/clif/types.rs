@@ -29,7 +29,7 @@ pub(crate) fn stored_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
     }
 }
 
-/// The integer type of so many bytes.
+/// The integer type of this many bytes.
 pub(crate) fn integer_type(bytes: usize) -> Type {
     match bytes {
         1 => types::I8,

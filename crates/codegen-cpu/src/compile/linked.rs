@@ -66,7 +66,7 @@ pub(super) struct LinkedBody {
     pub id: FunctionId,
     pub name: String,
     pub code: Vec<u8>,
-    /// The origins of instructions, each with the offset from which on it holds.
+    /// The origins of instructions: each holds from its offset up to that of the next.
     pub origins: Vec<(u32, Origin)>,
 }
 

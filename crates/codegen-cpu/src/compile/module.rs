@@ -76,7 +76,7 @@ impl CompiledPlan {
         let pointer = |&id: &FunctionId| -> Result<KernelFn, Error> {
             let address = placed.address(id);
             if address.is_null() {
-                return Err(Error::Bug(format!("there is no function {}", id.0)));
+                return Err(Error::Bug(format!("function {} was not compiled", id.0)));
             }
             // SAFETY: the function was defined with the signature of `KernelFn`.
             Ok(unsafe { std::mem::transmute::<*const u8, KernelFn>(address) })
@@ -278,7 +278,8 @@ pub fn linked_listing(plan: &Plan, machine: ListedMachine) -> Result<LinkedListi
     builder.imports.linked = Some(Vec::new());
     builder.kernels(plan, &transformed)?;
     let linker = builder.linker;
-    let linker = linker.ok_or_else(|| Error::Bug("there is no listing".to_owned()))?;
+    let linker =
+        linker.ok_or_else(|| Error::Bug("the listing linker was not set up".to_owned()))?;
     Ok(linker.listing)
 }
 

@@ -144,12 +144,18 @@ impl ImageBuilder {
             let target = match &relocation.target {
                 FinalizedRelocTarget::ExternalName(name) => self.target(name, &context.func)?,
                 FinalizedRelocTarget::Func(_) => {
-                    return Err(Error::Bug("a reference into a function".to_owned()));
+                    return Err(Error::Bug(
+                        "a relocation refers to a position inside a function".to_owned(),
+                    ));
                 }
             };
             let kind = RelocationKind::of(relocation.kind);
-            let kind = kind
-                .ok_or_else(|| Error::Bug(format!("a relocation of kind {:?}", relocation.kind)))?;
+            let kind = kind.ok_or_else(|| {
+                Error::Bug(format!(
+                    "a relocation has the unsupported kind {:?}",
+                    relocation.kind
+                ))
+            })?;
             self.image.relocations.push(Relocation {
                 at: start + relocation.offset,
                 kind,
@@ -264,9 +270,13 @@ impl ImageBuilder {
             }
             ExternalName::LibCall(call) => match routines::of_libcall(*call) {
                 Some(name) => Ok(Target::Routine(self.routine(name))),
-                None => Err(Error::Bug(format!("there is no routine for {call}"))),
+                None => Err(Error::Bug(format!(
+                    "the library call {call} has no routine"
+                ))),
             },
-            other => Err(Error::Bug(format!("a reference to {other:?}"))),
+            other => Err(Error::Bug(format!(
+                "a relocation refers to the unexpected name {other:?}"
+            ))),
         }
     }
 }

@@ -202,7 +202,7 @@ impl TryFrom<String> for General {
         let mut element_type = || {
             let name = part();
             let ty = ElementType::from_name(name);
-            ty.ok_or_else(|| format!("there is no element type `{name}`"))
+            ty.ok_or_else(|| format!("unknown element type `{name}`"))
         };
         let (from, to) = (element_type()?, element_type()?);
         let op = parse_scalar_op(part()).map_err(|error| error.to_string())?;

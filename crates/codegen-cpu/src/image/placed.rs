@@ -95,5 +95,7 @@ impl PlacedCode {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::Bug(format!("the code refers to {what}, which is not there"))
+    Error::Bug(format!(
+        "the code image is damaged: it refers to {what}, which does not exist"
+    ))
 }

@@ -29,7 +29,7 @@ pub(crate) enum Call {
 /// Checks whether this backend has a routine for an operation on these shapes.
 ///
 /// # Errors
-/// There is none.
+/// This backend has no routine for them.
 pub fn check_library(
     op: &LibraryOp,
     operands: &[&ArrayShape],
@@ -49,7 +49,7 @@ impl Call {
     /// The routine for an operation, one operand of which may be `fixed`: the same in every run.
     ///
     /// # Errors
-    /// There is none for the operation or these shapes.
+    /// This backend has no routine for the operation or these shapes.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &LibraryOp,
@@ -61,7 +61,9 @@ impl Call {
             (LibraryOp::Dot(dims), &[lhs, rhs, ref added @ ..], &[out]) => {
                 Dot::new(isa, [lhs, rhs], out, dims, !added.is_empty(), fixed)
                     .map(|dot| Self::Dot(Box::new(dot)))
-                    .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))
+                    .ok_or_else(|| {
+                        Error::Unsupported("a dot product of these shapes and types".to_owned())
+                    })
             }
             (LibraryOp::Dot(_), ..) => Err(Error::Bug(
                 "expected a dot product with two or three operands and one result".to_owned(),
@@ -77,7 +79,10 @@ impl Call {
                 Sort::new(operands, *dimension, key)
                     .map(Self::Sort)
                     .ok_or_else(|| {
-                        Error::Unsupported(format!("a sort of {} arrays together", operands.len()))
+                        Error::Unsupported(format!(
+                            "a sort of {} arrays with these shapes",
+                            operands.len()
+                        ))
                     })
             }
             (LibraryOp::Operation(op), &[input, kernel], &[out])
@@ -85,7 +90,9 @@ impl Call {
             {
                 Convolution::new(isa, op, [input, kernel, out], fixed == Some(1))
                     .map(|convolution| Self::Convolution(Box::new(convolution)))
-                    .ok_or_else(|| Error::Unsupported("a convolution of this type".to_owned()))
+                    .ok_or_else(|| {
+                        Error::Unsupported("a convolution of these shapes and types".to_owned())
+                    })
             }
             (LibraryOp::Operation(op), ..)
                 if let Op::CustomCall(call) = &**op
@@ -123,7 +130,7 @@ impl Call {
         }
     }
 
-    /// The bytes of scratch memory that a run with so many threads needs.
+    /// The bytes of scratch memory that a run with this many threads needs.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         match self {
             Self::Dot(dot) => dot.scratch_bytes(threads),

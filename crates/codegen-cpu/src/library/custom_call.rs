@@ -62,7 +62,8 @@ impl Handled {
         scratch: *mut u8,
     ) -> Result<(), RunFailure> {
         if let Some(prepared) = &self.prepared {
-            // SAFETY: the caller promises what the function requires.
+            // SAFETY: the caller promises dense arrays of the shapes this was made for, results
+            // that overlap nothing else, and scratch memory of [`Self::scratch_bytes`].
             return unsafe { self.run_prepared(prepared, inputs, outputs, scratch) };
         }
         let mut operands = Vec::with_capacity(inputs.len());

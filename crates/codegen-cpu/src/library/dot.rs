@@ -87,10 +87,10 @@ impl Dot {
         Self::of_view(isa, &view, [lhs, rhs, out], added, fixed)
     }
 
-    /// One of the equal strips into which dimensions of a dot are cut, each into so many parts; and
-    /// for each of those dimensions the distances in bytes between the strips of each operand and
-    /// of the result. One factor may be `fixed`: the same for all strips. The strips of an array
-    /// that the dot is added to have the same distances as those of the result.
+    /// One of the equal strips into which dimensions of a dot are cut, each into this many parts;
+    /// and for each of those dimensions the distances in bytes between the strips of each operand
+    /// and of the result. One factor may be `fixed`: the same for all strips. The strips of an
+    /// array that the dot is added to have the same distances as those of the result.
     pub(crate) fn strip(
         isa: CpuFeatures,
         operands: &[&ArrayShape],
@@ -152,7 +152,7 @@ impl Dot {
         &self.product
     }
 
-    /// The bytes of scratch memory for a run with so many threads.
+    /// The bytes of scratch memory for a run with this many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         self.product.scratch_bytes(threads)
     }

@@ -43,7 +43,7 @@ impl Routine {
     /// The routine for an operation.
     ///
     /// # Errors
-    /// There is none for the operation or its element type.
+    /// This backend has no routine for the operation or its element type.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &Op,
@@ -52,12 +52,15 @@ impl Routine {
     ) -> Result<Self, Error> {
         let unsupported = |what: String| Error::Unsupported(what);
         let (Some(first), Some(_)) = (operands.first(), results.first()) else {
-            return Err(unsupported(format!("`{}` without operands", op.opcode())));
+            return Err(unsupported(format!(
+                "`{}` without operands or results",
+                op.opcode()
+            )));
         };
         let dims = |shape: &ArrayShape| -> Result<Vec<usize>, Error> {
-            let dims = shape
-                .static_dims()
-                .ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
+            let dims = shape.static_dims().ok_or_else(|| {
+                unsupported("an operand whose sizes are only known at run time".to_owned())
+            })?;
             Ok(dims.iter().map(|&d| d as usize).collect())
         };
         // For a batch of matrices: the rows, the columns, and their number.

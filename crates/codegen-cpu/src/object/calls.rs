@@ -167,7 +167,7 @@ pub(super) struct Library {
     pub scratch: usize,
     /// The tiles that products call.
     pub tiles: Tiles,
-    /// The constants in the file beside the object, if there is one.
+    /// The constants in the separate file, if there is one.
     pub weights: Option<Weights>,
     /// The constant that a call compares with the file's header.
     hash: Option<usize>,
@@ -387,12 +387,17 @@ impl Library {
         let constant = own.and_then(|own| self.constants.get_mut(own));
         match (constant, Literal::from_bytes(&shape, hash)) {
             (Some(constant), Ok(literal)) => *constant = literal,
-            _ => return Err(Error::Bug("a file of constants without a hash".to_owned())),
+            _ => {
+                return Err(Error::Bug(
+                    "the file of constants has no constant for its hash".to_owned(),
+                ));
+            }
         }
         Ok(())
     }
 
-    /// The offset of a constant in the file beside the object, if it is there.
+    /// The offset of a constant in the separate file of constants; `None` if it is not in that
+    /// file.
     pub(super) fn in_file(&mut self, plan: &Plan, number: usize) -> Option<usize> {
         let mut weights = self.weights.take()?;
         let constant = self.constant_of(plan, number);
@@ -733,7 +738,7 @@ fn counts(axes: &Axes) -> [usize; 4] {
     [&axes.batch, &axes.rows, &axes.columns, &axes.depth].map(|list| list.len())
 }
 
-/// Whether routines support so many dimensions of each kind, with the same decisions as in a run.
+/// Whether routines support this many dimensions of each kind, with the same decisions as in a run.
 fn fit([batch, rows, columns, depth]: [usize; 4]) -> bool {
     batch + rows.max(columns) <= MAX_COMPILED_AXES && depth <= MAX_COMPILED_AXES
 }

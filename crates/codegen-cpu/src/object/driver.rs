@@ -368,7 +368,7 @@ impl<'d, 'f> Driver<'d, 'f> {
             let result = plan
                 .results
                 .get(alias.output)
-                .ok_or_else(|| bug("an alias"))?;
+                .ok_or_else(|| bug("an alias names an output that does not exist"))?;
             let offset = |number: usize| (WORD * number) as i32;
             let ins = self.builder.ins();
             let from = ins.load(types::I64, flags, parameters, offset(alias.parameter));
@@ -456,7 +456,7 @@ impl<'d, 'f> Driver<'d, 'f> {
                 let (params, returns) = (&[types::I64; 2], &[types::I64]);
                 self.call(scratch, params, returns, &[words, functions])
             };
-            let bytes = bytes.ok_or_else(|| bug("scratch memory"))?;
+            let bytes = bytes.ok_or_else(|| bug("a call's scratch memory has no size"))?;
             most = self.builder.ins().smax(most, bytes);
         }
         Ok(self.builder.ins().iadd(own, most))

@@ -143,7 +143,9 @@ impl Writer<'_> {
                 RelocationKind::GotPage21 => elf::R_AARCH64_ADR_GOT_PAGE,
                 RelocationKind::GotPageOffset12 => elf::R_AARCH64_LD64_GOT_LO12_NC,
                 RelocationKind::Absolute64 => {
-                    return Err(Error::Bug("an absolute address in an object".to_owned()));
+                    return Err(Error::Bug(
+                        "object code cannot contain an absolute address".to_owned(),
+                    ));
                 }
             };
             relocations.push(Relocation {

@@ -265,7 +265,7 @@ impl Header<'_> {
         self.line(format!("\n/* The bytes of the arena. `sizes`: {order}. */"));
         self.line(format!("int64_t {name}_arena_bytes(const int64_t *sizes);"));
         self.line(
-            "/* Runs the program. Gives 0, or a number that the message function explains. */",
+            "/* Runs the program. Returns 0, or a status that the message function explains. */",
         );
         self.line(format!(
             "int32_t {name}_call(const int64_t *sizes, const void *const *parameters,\n    \
@@ -293,7 +293,7 @@ impl Header<'_> {
 
     fn messages(&mut self, checks: &[Check], custom: &[String]) {
         let name = self.name;
-        self.line("\n/* What a status says. */");
+        self.line("\n/* The message of a status. */");
         self.line(format!(
             "static inline const char *{name}_message(int32_t status) {{"
         ));

@@ -94,8 +94,12 @@ impl Linker {
             }
         }
         let absent = named.get(tegula_rt::ABSENT).copied();
-        let absent =
-            absent.ok_or_else(|| Error::Bug(format!("there is no {}", tegula_rt::ABSENT)))?;
+        let absent = absent.ok_or_else(|| {
+            Error::Bug(format!(
+                "the routines' object does not define {}",
+                tegula_rt::ABSENT
+            ))
+        })?;
         let lacks = named.iter().filter(|(name, _)| tiles.lack(name));
         let instead = lacks.map(|(_, &section)| (section, absent)).collect();
         Ok(Self {
@@ -114,7 +118,11 @@ impl Linker {
         name: &str,
     ) -> Result<SymbolId, Error> {
         let section = self.named.get(name).copied();
-        let section = section.ok_or_else(|| Error::Bug(format!("there is no routine {name}")))?;
+        let section = section.ok_or_else(|| {
+            Error::Bug(format!(
+                "the routines' object does not define the routine {name}"
+            ))
+        })?;
         let mut left = Vec::new();
         let symbol = self.section(file, section, &mut left)?;
         while let Some((section, to, start)) = left.pop() {

@@ -110,7 +110,7 @@ pub struct Object {
     pub bytes: Vec<u8>,
     /// The header, C99.
     pub header: String,
-    /// The file of constants, if one was asked for.
+    /// The separate file of constants, if it was requested.
     pub weights: Option<Vec<u8>>,
 }
 
@@ -121,7 +121,7 @@ pub struct ObjectOptions {
     pub name: String,
     /// The names of the parameters in the header.
     pub parameters: Vec<String>,
-    /// Whether large constants are written to a file beside the object.
+    /// Whether large constants are written to a separate file.
     pub weights: bool,
 }
 

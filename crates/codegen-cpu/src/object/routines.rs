@@ -123,7 +123,7 @@ fn apply_general(image: &mut ImageBuilder) -> Result<FunctionId, Error> {
     function::define(image, signature, |_, builder, given| {
         let &[operation, slots] = given else {
             return Err(Error::Bug(
-                "the general way's signature is wrong".to_owned(),
+                "the fallback function for operations must have two parameters".to_owned(),
             ));
         };
         let routine = builder.import_signature(routine);

@@ -1,4 +1,4 @@
-//! Constants in a file beside the object, which the caller of the program maps or reads.
+//! Constants in a separate file, which the caller of the program maps or reads.
 //!
 //! The file begins with a header: [`MAGIC`], the version number, and a hash of the contents after
 //! the header. The object contains the same header and rejects a file with another one. Constants

@@ -15,7 +15,7 @@ use tegula_plan::{Plan, Step, ValueId};
 const MIN_BYTES: usize = 1024;
 
 /// Finds the copies at the end of a loop's body that can become exchanges; their table entries are
-/// not set yet. `elsewhere` tells whether a value is not at the plan's place.
+/// not set yet. `elsewhere` returns whether a value is stored outside of the plan's location.
 pub(crate) fn find(
     plan: &Plan,
     [condition, body]: [&[Step]; 2],

@@ -175,7 +175,7 @@ impl Action {
     }
 }
 
-/// The maximum scratch memory that a call of these actions needs with so many threads.
+/// The maximum scratch memory that a call of these actions needs with this many threads.
 pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
     let each = actions.iter().map(|action| match action {
         Action::Call { call, .. } => call.scratch_bytes(threads),

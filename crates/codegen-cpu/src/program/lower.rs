@@ -30,8 +30,8 @@ pub(crate) struct Resolved {
     pub private_bytes: usize,
 }
 
-/// Resolves the schedule of a plan without open sizes, for so many threads; some values may be kept
-/// between runs.
+/// Resolves the schedule of a plan without open sizes, for this many threads; some values may be
+/// kept between runs.
 pub(crate) fn resolve(
     plan: &Plan,
     regroupings: &[Regrouping],

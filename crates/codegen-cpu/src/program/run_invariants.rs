@@ -29,7 +29,7 @@ use tegula_linalg::gemm::PackedLayout;
 use tegula_plan::{Place, Plan, Step, ValueId};
 
 /// The minimum bytes that a step over constants only reads and writes for its results to be kept:
-/// they take memory without the user having asked for it.
+/// keeping them takes memory that the user did not request.
 const WORTH_KEEPING: i64 = 1 << 14;
 
 /// The origin of a fixed value.
@@ -235,7 +235,7 @@ fn slot(location: Location) -> Option<usize> {
     location.area.kept()
 }
 
-/// Whether to keep the results of a step that reads and writes so many bytes.
+/// Whether to keep the results of a step that reads and writes this many bytes.
 fn is_worth(origin: Origin, bytes: i64) -> bool {
     origin == Origin::Frozen || bytes >= WORTH_KEEPING
 }

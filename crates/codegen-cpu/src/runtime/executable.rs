@@ -407,8 +407,8 @@ impl Prepared {
     }
 }
 
-/// Memory of at least so many bytes that another run has returned, or new memory. Its contents are
-/// arbitrary.
+/// Memory of at least this many bytes that another run has returned, or new memory. Its contents
+/// are arbitrary.
 fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
     let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
     let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);

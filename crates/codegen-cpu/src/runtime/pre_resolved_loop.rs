@@ -137,7 +137,8 @@ impl Turn {
                     end,
                 } => {
                     let addresses = self.addresses[first..].as_ptr();
-                    // SAFETY: the caller promises what [`Self::body`] requires.
+                    // SAFETY: the caller promises that the requirements of the actions hold and
+                    // that memory has not moved.
                     unsafe { function(addresses, begin, end) };
                 }
                 // SAFETY: both ends have that many bytes; they may be parts of one arena.

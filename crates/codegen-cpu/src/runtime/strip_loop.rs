@@ -35,7 +35,8 @@ impl Strips {
         let mut ready: SmallVec<[Ready<'_>; 4]> = SmallVec::with_capacity(self.steps.len());
         for (i, strip) in self.steps.iter().enumerate() {
             let start = timed.then(Instant::now);
-            // SAFETY: the caller promises what a step requires, and memory of [`Self::bytes`].
+            // SAFETY: the caller promises that the requirements of the single steps hold, and
+            // memory of [`Self::bytes`].
             ready.push(unsafe { strip.ready(run, memory) });
             if let Some(start) = start {
                 times[i] = start.elapsed();
@@ -188,8 +189,8 @@ impl Ready<'_> {
                 addresses.extend([self.last, self.stop_flag]);
                 let begin = number as i64 * points;
                 parts_of(code, [begin, begin + points], |function, [begin, end]| {
-                    // SAFETY: the caller promises what [`Strips::run`] requires; the points of a
-                    // kernel are independent.
+                    // SAFETY: the caller promises that the requirements of the single steps hold,
+                    // and memory of [`Self::bytes`]; the points of a kernel are independent.
                     unsafe { function(addresses.as_ptr(), begin, end) };
                 });
             }
@@ -198,9 +199,10 @@ impl Ready<'_> {
                 let operands = operands.iter().map(|address| address.cast_const());
                 let operands: SmallVec<[*const u8; 4]> = operands.collect();
                 let (kept, scratch) = (self.last.cast_const(), memory.wrapping_add(private));
-                // SAFETY: the caller promises what [`Strips::run`] requires.
+                // SAFETY: the caller promises that the requirements of the single steps hold, and
+                // memory of [`Self::bytes`].
                 let ran = unsafe { call.run(&operands, results, (None, kept), scratch, serial) };
-                debug_assert!(ran.is_ok(), "products do not fail");
+                debug_assert!(ran.is_ok(), "a prepared matrix product cannot fail");
             }
             (What::Kernel { .. }, None) => {}
         }

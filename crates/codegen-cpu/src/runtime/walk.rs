@@ -240,7 +240,8 @@ impl Run<'_> {
         let table = nest.table.iter().map(|&place| self.memory.address(place));
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
         let function = self.loops[nest.function];
-        // SAFETY: see the head of `executable`; it does what the loop's actions do.
+        // SAFETY: see the head of `executable`; the function accesses the same memory as the
+        // actions of the loop from which it was compiled.
         unsafe { function(table.as_ptr(), self.memory.stop_flag() as i64, 1) };
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The limits for each of so many vectors of the unrolled loop.
+    /// The limits for each of this many vectors of the unrolled loop.
     fn shared(self, in_flight: usize) -> Self {
         let share = |most: usize| most / in_flight + in_flight - 1;
         Self {
@@ -185,7 +185,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// The operations in their new order, with at most so many live vectors and masks.
+    /// The operations in their new order, with at most this many live vectors and masks.
     fn order(mut self) -> Vec<V> {
         let limits = [self.limits.vectors, self.limits.masks.unwrap_or(0)];
         let count = self.operations.len();

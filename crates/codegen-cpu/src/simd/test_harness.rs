@@ -103,7 +103,7 @@ impl CompiledRows {
             let (placed, address) = placed(&code);
             Some(Self {
                 name,
-                // SAFETY: it was made with this signature.
+                // SAFETY: the function was compiled with this signature.
                 function: unsafe { std::mem::transmute::<*const u8, RowsFn>(address) },
                 _placed: placed,
             })
@@ -183,7 +183,7 @@ impl Compiled {
     ) -> Option<Self> {
         let (code, _) = Wide::new(set).lower(body, None, RowsIn::One, streamed)?;
         let (placed, address) = placed(&code);
-        // SAFETY: it was made with this signature.
+        // SAFETY: the function was compiled with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
         Some(Self {
             name,
@@ -216,7 +216,7 @@ impl Compiled {
         .expect("compiled");
         let placed = PlacedCode::new(image.finish().expect("defined")).expect("placed");
         let address = placed.address(id);
-        // SAFETY: it was defined with this signature.
+        // SAFETY: the function was defined with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };
         Self {
             name,

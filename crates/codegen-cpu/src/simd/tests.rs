@@ -25,7 +25,7 @@ fn storage(bytes: u32) -> Storage {
     }
 }
 
-/// An access to an array of elements of so many bytes, whose address is the next input.
+/// An access to an array of elements of this many bytes, whose address is the next input.
 pub(crate) fn pointer(b: &mut Builder, bytes: u32) -> u32 {
     let pointer = b.input(Input::Integer);
     b.access(Access {

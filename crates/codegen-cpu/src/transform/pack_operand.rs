@@ -50,8 +50,8 @@ pub(crate) fn pack_operands(
             apply(&mut kernel, copy);
         }
         let better = select_loops(&kernel);
-        // If the domain is vectorised, all its loops are inside the vector loop: it must not be
-        // given up for loops of which one stays scalar.
+        // If the domain is vectorised, all its loops are inside the vector loop. It must not be
+        // replaced by vectorised inner loops if one of the loops would then stay scalar.
         let left = || {
             let mut left = Vec::new();
             scalar_loops(&kernel.body, &better, &mut left);

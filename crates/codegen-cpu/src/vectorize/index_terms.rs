@@ -8,7 +8,7 @@ impl Translator<'_> {
     /// The value of a term in each lane.
     pub(crate) fn term(&mut self, term: &Term) -> Result<V, Reason> {
         if term.depth() > 100 {
-            return Err(Reason::new("a deep index"));
+            return Err(Reason::new("an index expression is nested too deeply"));
         }
         self.fits(term)?;
         if self.is_uniform(term) {
@@ -24,7 +24,7 @@ impl Translator<'_> {
             Node::Var(var) => match (self.vars.get(var), self.depth_of(*var)) {
                 (Some(&v), _) => v,
                 (None, Some(depth)) => self.builder.counter(depth),
-                (None, None) => return Err(Reason::new("an index variable without a value")),
+                (None, None) => return Err(Reason::new("an index variable has no value")),
             },
             Node::Add(a, b) => self.two(BinaryOp::Add, a, b)?,
             Node::Mul(a, b) => self.two(BinaryOp::Mul, a, b)?,

@@ -85,11 +85,11 @@ const VECTOR_BYTES: i64 = 64;
 /// The maximum bytes of a short row: waiting for the row before it takes a good part of its time.
 const SHORT_ROW: i64 = 1024;
 
-/// Whether neighbouring rows should not be computed one after the other: the last vector of a row is
-/// partial, and the kernel may write its result over its input. The masked store of that vector
-/// overlaps the next row, whose loads then wait until the store has completed (15 ns a row on a
-/// Zen 4, measured; a row of 12 differences and roots takes 3). A row of open length is assumed to
-/// have a partial vector; if it has none, the other order of rows costs a few instructions a row.
+/// Whether neighbouring rows should not be computed one after the other: the last vector of a row
+/// is partial, and the kernel may write its result over its input. The masked store of that vector
+/// overlaps the next row, whose loads then wait until the store has completed (15 ns a row on a Zen
+/// 4, measured; a row of 12 differences and roots takes 3). A row of open length is assumed to have
+/// a partial vector; if it has none, the other order of rows costs a few instructions a row.
 fn rows_touch(kernel: &Kernel, lanes: Option<i64>) -> bool {
     let of = |access: Access| kernel.params.iter().filter(move |p| p.access == access);
     of(Access::Write).any(|written| {
@@ -196,7 +196,8 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
             if stores_in_a_loop(&kernel.body) && !calls_in_scalar_loops(kernel, &choice) {
                 // The elements of a vector belong to different rows and would be stored one by one
                 // in every iteration.
-                let reason = Reason::new("a loop that stores along itself, for each lane");
+                let reason =
+                    Reason::new("a loop that stores along its own variable, for each lane");
                 choice.reasons.insert(0, reason);
             } else if choice.loops.is_empty() {
                 choice.across = across(kernel, outer);

@@ -78,8 +78,8 @@ fn keep(ordinal: sys::CUdevice) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// Lets the GPU close once the last program that uses it is dropped. Without this call it stays open,
-/// because opening it again takes some tenths of a second.
+/// Lets the GPU close once the last program that uses it is dropped. Without this call it stays
+/// open, because opening it again takes some tenths of a second.
 pub fn release_gpu() {
     if let Some(ordinal) = kept().take() {
         // SAFETY: the context was retained once by `keep`.
@@ -174,8 +174,8 @@ impl LoadedContext {
         keep(ordinal).map_err(at("opening the GPU"))?;
         loaded.enter().map_err(at("opening the GPU"))?;
         let kind = || result::stream::StreamKind::NonBlocking;
-        loaded.stream = result::stream::create(kind()).map_err(at("making a stream"))?;
-        let recorder = result::stream::create(kind()).map_err(at("making a stream"))?;
+        loaded.stream = result::stream::create(kind()).map_err(at("creating a stream"))?;
+        let recorder = result::stream::create(kind()).map_err(at("creating a stream"))?;
         loaded.recorder().stream = recorder;
         // SAFETY: `code` is what NVRTC produced, with a terminating zero.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };

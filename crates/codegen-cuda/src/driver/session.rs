@@ -175,7 +175,7 @@ impl Session for Opened {
         let step = || format!("a product of matrices, {}", product.matrices);
         let done = self.loaded.call(&step, || {
             let library = self.loaded.products();
-            let library = library.ok_or_else(|| "cublasLt does not open".to_owned());
+            let library = library.ok_or_else(|| "cublasLt cannot be opened".to_owned());
             Ok(library.and_then(|library| library.multiply(product, self.stream)))
         })?;
         done.map_err(|reason| Error::Device {
@@ -221,9 +221,9 @@ impl Session for Opened {
     fn replay(&self, Recording(number): Recording) -> Result<(), Error> {
         let graph = self.loaded.recorder().graphs.get(number).copied();
         let graph = graph.filter(|graph| !graph.is_null());
-        let graph = graph.ok_or_else(|| Error::Bug("nothing is recorded".to_owned()))?;
+        let graph = graph.ok_or_else(|| Error::Bug("no graph is being recorded".to_owned()))?;
         // SAFETY: the graph belongs to this loaded context and was not freed.
-        self.call("launching what was recorded", || unsafe {
+        self.call("launching the recorded graph", || unsafe {
             result::graph::launch(graph, self.stream)
         })
     }

@@ -253,7 +253,7 @@ fn written(name: &str, kernel: &Kernel, scan: &Scan<'_>, group: i64) -> Result<F
     };
     Ok(Function {
         name: name.to_owned(),
-        reason: format!("{who} per row, which hands on what its elements come to"),
+        reason: format!("{who} per row, with a running total across its steps"),
         text: format!("{head} {{\n{statements}}}\n"),
         block: [THREADS as u32, 1, 1],
         grid: linear(over_symbols(kernel, &blocks)),

@@ -1,11 +1,11 @@
 //! The first elements of each row in order, found by a radix select on their keys.
 //!
-//! A block handles a row. The key looked for is that of the last wanted element. Starting at the
-//! highest digit, the block counts the digits of those keys that begin like the key looked for,
-//! until all of its bits are known. So a row is read once for each digit. Then it is read once more
-//! to collect the elements before that key, and the first of those equal to it. These few elements
-//! are ranked by comparing each with all others. Keys are unsigned and ascend in the wanted order;
-//! equal elements keep their order.
+//! A block handles a row. It searches for the key of the k-th element, digit by digit from the
+//! highest: among the keys that share the digits found so far, it counts the values of the next
+//! digit. So a row is read once for each digit. Then it is read once more to collect the elements
+//! before that key, and the first of the elements equal to it. These few elements are ranked by
+//! comparing each with all others. Keys are unsigned and ascend in the requested order; equal
+//! elements keep their order.
 
 use crate::function::{Function, linear};
 use crate::terms::{Terms, is_short};
@@ -20,7 +20,7 @@ const THREADS: i64 = 256;
 const MOST: i64 = 1024;
 
 /// The function for the first elements of each row and their indices; `None` if rows have no static
-/// size, too many elements are wanted, or they are floats of one byte.
+/// size, too many elements are requested, or they are floats of one byte.
 pub(super) fn function(
     name: &str,
     operand: &ArrayShape,

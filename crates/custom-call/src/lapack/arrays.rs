@@ -116,7 +116,10 @@ pub(super) fn sizes(shape: &ArrayShape) -> Vec<usize> {
 pub(super) fn load<T: Element>(operand: &Literal) -> Result<&[T], String> {
     if operand.element_type() != T::TYPE {
         let given = operand.element_type();
-        return Err(format!("an operand is of {given}, not of {}", T::TYPE));
+        return Err(format!(
+            "an operand has elements of type {given}, expected {}",
+            T::TYPE
+        ));
     }
     bytemuck::try_cast_slice(operand.bytes()).map_err(|error| cast_failed(&error))
 }

@@ -58,7 +58,9 @@ impl Reflections {
         }
         if let Some(other) = operands.iter().find(|s| s.element_type != element_type) {
             let found = other.element_type;
-            return Err(format!("an operand is of {found}, not of {element_type}"));
+            return Err(format!(
+                "expected an operand of {element_type}, found {found}"
+            ));
         }
         let (batch, [rows, columns]) = matrices(operands[0])?;
         let mut call = Self {
@@ -94,8 +96,7 @@ impl Reflections {
                 let [c_rows, c_columns] = other;
                 if rows != other[usize::from(!call.how.left)] || batch != call.batch {
                     return Err(format!(
-                        "reflectors of {:?} matrices with {rows} rows do not go with {batch:?} \
-                         matrices with {c_rows} rows and {c_columns} columns",
+                        "reflectors of {:?} matrices with {rows} rows do not match {batch:?} matrices with {c_rows} rows and {c_columns} columns",
                         call.batch
                     ));
                 }
@@ -116,7 +117,7 @@ impl Reflections {
                 Ok(count)
             }
             _ => Err(format!(
-                "factors {sizes:?} for the columns of {:?} matrices with {} rows and {} columns",
+                "factors {sizes:?} do not match the columns of {:?} matrices with {} rows and {} columns",
                 self.batch, self.rows, self.columns
             )),
         }
@@ -212,7 +213,11 @@ impl Reflections {
                     transpose(own, c_columns, c_rows, &mut product[index * c_size..]);
                 }
             }
-            _ => return Err("the operands or results are not those of the routine".to_owned()),
+            _ => {
+                return Err(
+                    "the number or types of operands and results do not fit the routine".to_owned(),
+                );
+            }
         }
         Ok(())
     }

@@ -87,8 +87,7 @@ pub(super) fn singular<T: Number>(
     let counts = counts_of_vectors(results)?;
     if counts != [least, least] && counts != [rows, columns] {
         return Err(format!(
-            "{} left and {} right vectors of a matrix of {rows} rows and {columns} columns, \
-             which the routine does not give",
+            "the routine does not compute {} left and {} right singular vectors of a matrix of {rows} rows and {columns} columns",
             counts[0], counts[1]
         ));
     }

@@ -200,7 +200,7 @@ impl Engine {
 
     fn comm(&self, number: usize) -> Result<Handle, String> {
         let comm = self.comms.get(number).copied();
-        comm.ok_or_else(|| "these ranks have no communicator".to_owned())
+        comm.ok_or_else(|| "no MPI communicator was created for these ranks".to_owned())
     }
 
     /// Begins an operation, in several pieces if it is long.
@@ -222,7 +222,9 @@ impl Engine {
                 let comm = self.comm(comm)?;
                 let length = parts.first().map_or(0, Vec::len);
                 if parts.iter().any(|part| part.len() != length) {
-                    return Err("an all-to-all exchange has parts of different lengths".to_owned());
+                    return Err(
+                        "expected parts of equal lengths for an all-to-all exchange".to_owned()
+                    );
                 }
                 for start in (0..length).step_by(MOST) {
                     let end = (start + MOST).min(length);

@@ -453,7 +453,7 @@ fn length(bytes: &[u8]) -> Result<c_int, String> {
 }
 
 fn too_long(bytes: usize) -> String {
-    format!("{bytes} bytes are more than one message of MPI can hold")
+    format!("{bytes} bytes exceed the maximum size of an MPI message")
 }
 
 /// The library's version text, which is available before initialisation.

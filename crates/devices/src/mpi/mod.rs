@@ -103,7 +103,7 @@ impl Job {
         thread.map_err(|error| format!("the thread for MPI cannot be started: {error}"))?;
         let started = started.recv_timeout(timeout).map_err(|_| {
             format!(
-                "MPI has not started after {} s: was this begun by mpirun?",
+                "MPI did not start within {} s: start the program with `mpirun`",
                 timeout.as_secs_f64()
             )
         })?;
@@ -151,8 +151,8 @@ impl Job {
         match others.is_empty() {
             true => Ok(()),
             false => Err(format!(
-                "rank {} has another program, or other inputs or options, than rank 0: start all \
-                 ranks alike",
+                "the program, inputs or options of rank {} differ from those of rank 0: start all \
+                 ranks with the same ones",
                 others.join(", ")
             )),
         }
@@ -273,7 +273,7 @@ impl Rank {
         let number = self.numbers.get(exchange.members).copied();
         number.ok_or_else(|| ExchangeError::Transport {
             name: exchange.name.to_owned(),
-            reason: "no communicator was made for its group".to_owned(),
+            reason: "no MPI communicator was created for its group".to_owned(),
         })
     }
 
@@ -393,7 +393,7 @@ fn arrays_of(
     let other = || {
         let given = bytes.len();
         wrong(format!(
-            "{given} bytes were received, which are no arrays of the expected shapes: do all \
+            "{given} bytes were received, which do not fit the expected shapes: do all \
              devices run the same program?"
         ))
     };
@@ -433,7 +433,9 @@ impl Begun {
         };
         match self.outcome.recv_timeout(self.timeout) {
             Ok(outcome) => outcome.map_err(transport),
-            Err(RecvTimeoutError::Disconnected) => Err(transport("MPI has ended".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(transport("the MPI thread has ended".to_owned()))
+            }
             Err(RecvTimeoutError::Timeout) => {
                 let (reply, missing) = channel();
                 let _ = self

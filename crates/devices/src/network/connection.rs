@@ -108,7 +108,7 @@ pub(super) fn connect(place: &Place, directory: &dyn Directory) -> Result<Connec
         let text = directory.get(&key(process), left);
         let text = text.map_err(|reason| directory_failed(process, reason))?;
         let other = Entry::read(&text).ok_or_else(|| {
-            let reason = "its entry cannot be read: does it run another version?".to_owned();
+            let reason = "it cannot be read: does it run another version?".to_owned();
             directory_failed(process, reason)
         })?;
         if other.version != place.version {
@@ -322,7 +322,8 @@ impl Peers {
     /// Sends a frame to a process.
     pub(super) fn send(&self, process: usize, frame: &Frame<'_>) -> io::Result<()> {
         let writer = self.writers.get(process).and_then(Option::as_ref);
-        let writer = writer.ok_or_else(|| invalid("there is no connection"))?;
+        let writer =
+            writer.ok_or_else(|| invalid("this process has no connection to the receiver"))?;
         let mut stream = writer.lock().unwrap_or_else(PoisonError::into_inner);
         frame.write(&mut *stream)
     }
@@ -351,9 +352,9 @@ pub(super) fn receive(process: usize, stream: TcpStream, links: &Arc<Links>) -> 
         let reason = loop {
             match receive_one(process, &mut stream, &links) {
                 Ok(true) => {}
-                Ok(false) => break "it has ended".to_owned(),
+                Ok(false) => break "the process has ended".to_owned(),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    break "its connection was closed; it ended or was killed".to_owned();
+                    break "the connection was closed; the process ended or was killed".to_owned();
                 }
                 Err(error) => break error.to_string(),
             }
@@ -379,7 +380,7 @@ fn receive_one(process: usize, stream: &mut impl Read, links: &Links) -> io::Res
             let (receivers, count) = (number(stream)?, number(stream)?);
             if receivers.max(count) > MOST_NUMBERS {
                 return Err(invalid(
-                    "a frame of too many arrays, or for too many devices",
+                    "received a frame with too many arrays or receivers",
                 ));
             }
             let to = (0..receivers).map(|_| device(number(stream)?));
@@ -402,7 +403,7 @@ fn receive_one(process: usize, stream: &mut impl Read, links: &Links) -> io::Res
             links.mailbox.other_ended(run, process);
         }
         LEAVING => return Ok(false),
-        _ => return Err(invalid("a frame of an unknown kind")),
+        _ => return Err(invalid("received a frame of an unknown kind")),
     }
     Ok(true)
 }
@@ -421,12 +422,13 @@ fn run(stream: &mut impl Read) -> io::Result<RunId> {
 }
 
 fn device(number: u64) -> io::Result<usize> {
-    usize::try_from(number).map_err(|_| invalid("a number that is no device"))
+    usize::try_from(number).map_err(|_| invalid("received a device number that is too large"))
 }
 
 /// An array of this many bytes.
 fn array(stream: &mut impl Read, length: u64) -> io::Result<Literal> {
-    let length = i64::try_from(length).map_err(|_| invalid("an array that is too large"))?;
+    let length =
+        i64::try_from(length).map_err(|_| invalid("received an array that is too large"))?;
     let shape = ArrayShape::new(ElementType::U8, &[length]);
     let mut array = Literal::zeros(&shape).map_err(|error| invalid(&error.to_string()))?;
     stream.read_exact(array.bytes_mut())?;

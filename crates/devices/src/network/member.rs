@@ -247,7 +247,7 @@ impl Incoming {
         let wrong = |reason: String| ExchangeError::Transport {
             name: self.name.clone(),
             reason: format!(
-                "arrays were received that do not have the expected shapes ({reason}): do all \
+                "the received arrays do not have the expected shapes ({reason}): do all \
                  devices run the same program?"
             ),
         };

@@ -74,7 +74,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// This process cannot be reached by others.
-    #[error("no connections can be accepted at {address}: {reason}")]
+    #[error("this process cannot accept connections at {address}: {reason}")]
     Listen {
         /// The address.
         address: IpAddr,
@@ -82,7 +82,7 @@ pub enum NetworkError {
         reason: String,
     },
     /// The directory failed.
-    #[error("process {process} is not in the directory of the job's processes: {reason}")]
+    #[error("the directory has no valid entry for process {process}: {reason}")]
     Directory {
         /// The process whose entry was to be written or read.
         process: usize,
@@ -90,7 +90,9 @@ pub enum NetworkError {
         reason: String,
     },
     /// The process has another version of this software.
-    #[error("process {process} runs {other}, this one {own}: all must run the same version")]
+    #[error(
+        "process {process} runs {other}, but this process runs {own}: all must run the same version"
+    )]
     Version {
         /// The process.
         process: usize,

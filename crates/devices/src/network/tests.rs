@@ -262,7 +262,8 @@ fn a_process_that_ends_is_named() {
         0 => text(run_all(&network, meet)),
         _ => String::new(),
     });
-    let wanted = "device 1: `meet` waits for process 1, which is lost: it has ended";
+    let wanted =
+        "device 1: `meet` waits for process 1, whose connection is lost: the process has ended";
     assert_eq!(given, [wanted, ""]);
 }
 
@@ -313,7 +314,10 @@ fn what_is_late_is_named() {
         waited.1.notify_all();
         error
     });
-    assert_eq!(given[0], "device 1: `meet` waited 0.1 s for device 0");
+    assert_eq!(
+        given[0],
+        "device 1: `meet` waited 0.1 s for device 0, which did not take part"
+    );
 }
 
 #[test]
@@ -339,12 +343,12 @@ fn versions_must_be_equal() {
         .put("test/1", &format!("1 127.0.0.1:1 {} 2", "00".repeat(32)))
         .expect("it is stored");
     let error = Network::connect(&place(0, &[1, 1]), &directory).err();
-    let wanted = "process 1 runs 2, this one 1: all must run the same version";
+    let wanted = "process 1 runs 2, but this process runs 1: all must run the same version";
     assert_eq!(error.expect("an error").to_string(), wanted);
     directory.put("test/1", "nonsense").expect("it is stored");
     let error = Network::connect(&place(0, &[1, 1]), &directory).err();
-    let wanted = "process 1 is not in the directory of the job's processes: its entry cannot be \
-                  read: does it run another version?";
+    let wanted = "the directory has no valid entry for process 1: it cannot be read: does it run another \
+                  version?";
     assert_eq!(error.expect("an error").to_string(), wanted);
 }
 

@@ -44,7 +44,7 @@ pub struct Picture {
     planes: Vec<Plane>,
     /// The elements at the first positions of the memory; `None` for padding.
     memory: Vec<Option<Vec<i64>>>,
-    /// Positions in a row of the innermost tile: after so many, the memory begins a new line.
+    /// Positions in a row of the innermost tile: after this many, the memory begins a new line.
     line: i64,
     /// Positions in the outermost tile, if there is one.
     tile: i64,

@@ -46,7 +46,7 @@ pub fn svg(picture: &Picture) -> String {
         y += HEIGHT / 2;
     }
     y += HEIGHT;
-    canvas.label(4, y, "memory; hatched places are padding");
+    canvas.label(4, y, "memory; hatched positions are padding");
     y += HEIGHT / 2;
     memory(&mut canvas, picture, y);
     canvas.finish()

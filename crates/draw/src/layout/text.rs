@@ -12,7 +12,7 @@ pub fn text(picture: &Picture) -> String {
     let widest = |plane: &super::Plane| plane.rows.iter().flatten().copied().max();
     let widest = picture.planes.iter().filter_map(widest).max().unwrap_or(0);
     let width = widest.to_string().len() + 1;
-    out.push_str("\nthe place of each element\n");
+    out.push_str("\nthe position of each element\n");
     for plane in &picture.planes {
         if !plane.prefix.is_empty() {
             let _ = writeln!(out, "[{},*,*]", spell(&plane.prefix));
@@ -26,7 +26,7 @@ pub fn text(picture: &Picture) -> String {
     }
     let _ = writeln!(
         out,
-        "\nmemory: the element in each place, `--` where it is padding"
+        "\nmemory: the element at each position, `--` for padding"
     );
     let cells: Vec<String> = picture
         .memory

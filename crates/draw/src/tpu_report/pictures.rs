@@ -54,7 +54,7 @@ pub(super) fn timeline(page: &mut String, subject: &Subject<'_>) {
         .filter(|engine| spans.iter().any(|span| span.engine == *engine))
         .collect();
     let height = ROW * used.len() as f64 + AXIS;
-    open(page, height, "what each engine did when", end);
+    open(page, height, "engine activity over time", end);
     for (row, &engine) in used.iter().enumerate() {
         let top = row as f64 * ROW;
         let _ = writeln!(
@@ -256,7 +256,7 @@ pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
     };
     let (top, end) = (top.max(1) as f64, report.seconds);
     let height = MEMORY + AXIS;
-    open(page, height, "what lies in VMEM when", end);
+    open(page, height, "VMEM contents over time", end);
     for (share, value) in [(0.0, 0.0), (0.5, top / 2.0), (1.0, top)] {
         let y = MEMORY * (1.0 - share);
         let _ = writeln!(

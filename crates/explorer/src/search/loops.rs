@@ -1,13 +1,13 @@
-//! Elements through the iterations of a loop, and through the branches of a choice.
+//! Follows elements backwards through the iterations of a loop and the branches of a conditional.
 //!
-//! A loop that counts is run first with nothing but its counters, so that each iteration's offsets
-//! are known. Then the needed elements go backwards, iteration by iteration: what an iteration
-//! reads of its state is what is needed of the state before it. Where data decides how often the
-//! loop runs, the sets grow until an iteration adds nothing, and are supersets.
+//! A counted loop first runs on its scalars alone, so that the offsets of each iteration are known.
+//! Then the search goes from the last iteration to the first: the elements of its state that an
+//! iteration reads are those that the previous iteration must produce. If the trip count depends on
+//! data, the sets grow until an iteration adds nothing, and are supersets.
 //!
-//! A loop inside of another one is gone through in each iteration of the outer one, with what is
-//! known there: it may count to another number each time. Of each loop one iteration is shown; of an
-//! inner loop, one in the iteration of the outer loop that is shown.
+//! An inner loop is searched once for each iteration of the outer loop, with the scalars known in
+//! that iteration, because its trip count may differ. The result describes one iteration of each
+//! loop; for an inner loop, an iteration within the described iteration of the outer loop.
 
 use super::{Needed, Search, element_count, sorted};
 use crate::elements::Elements;
@@ -15,54 +15,54 @@ use crate::scalars::{Scalars, Uncounted};
 use tegula_fusion::{Node, NodeId, NodeKind, Region, ValueId};
 use tegula_ir::InstructionId;
 
-/// Rounds after which sets that still grow are taken to be all.
+/// After this many rounds, sets that still grow become whole arrays.
 const MOST_ROUNDS: usize = 64;
-/// Why a branch's elements are needed at most.
+/// Why the elements that a branch reads are a superset.
 const DATA_CHOOSES: &str = "which branch is taken depends on data";
-/// Bytes of sets that are gone through for one question, iteration by iteration.
+/// At most this many bytes of sets are processed for one request, summed over iterations.
 const MOST_BYTES: usize = 1 << 31;
 
-/// What was found out about a loop.
+/// The elements that one iteration of a loop needs.
 pub(crate) struct LoopTrace {
     /// The loop.
     pub(crate) node: NodeId,
-    /// What names it.
+    /// The instruction whose name the page shows.
     pub(crate) name: InstructionId,
-    /// The loop that it is in; its iterations are those of the iteration of that one that is shown.
+    /// The loop that contains it. This trace is from the described iteration of that outer loop.
     pub(crate) parent: Option<NodeId>,
-    /// How often it runs, if that is known.
+    /// The trip count, if it is known.
     pub(crate) trips: Option<usize>,
-    /// The iteration whose elements follow.
+    /// The iteration that `states` and `reads` describe.
     pub(crate) iteration: usize,
-    /// The states at its start with the elements that are needed.
+    /// The needed elements of the loop's states at the start of the iteration.
     pub(crate) states: Needed,
-    /// What the iteration itself reads of arrays outside of the loop.
+    /// The elements of arrays outside of the loop that the iteration itself reads.
     pub(crate) reads: Needed,
 }
 
-/// Where a search is among loops.
+/// A search's position in nested loops.
 #[derive(Clone, Default)]
 pub(crate) struct Place {
-    /// The loop whose body is gone through.
+    /// The innermost loop whose body is being searched.
     inside: Option<NodeId>,
-    /// Whether this is not the iteration of a loop around that is shown.
+    /// Whether an enclosing loop is at an iteration that is not described.
     hidden: bool,
-    /// Why what is found here is needed at most.
+    /// Why the sets found here are supersets, if they are.
     doubt: Option<&'static str>,
 }
 
 impl Uncounted {
-    /// What the page says.
+    /// The reason as the page shows it.
     fn why(self) -> &'static str {
         match self {
-            Self::DataDecides => "how often a loop runs depends on data",
+            Self::DataDecides => "the number of iterations depends on data",
             Self::TooMany => "a loop has too many iterations to follow each of them",
         }
     }
 }
 
 impl<'a> Search<'a> {
-    /// What of the arrays outside of a loop is needed for elements of one of its results.
+    /// The elements of arrays outside of a loop that elements of one of its results need.
     pub(crate) fn through_loop(
         &mut self,
         node: NodeId,
@@ -126,7 +126,8 @@ impl<'a> Search<'a> {
         read
     }
 
-    /// What is known in each iteration of a loop, if there are not too many to go through.
+    /// The known scalars in each iteration of a loop, unless the sets of all iterations are too
+    /// large.
     fn counted(
         &mut self,
         node: &'a Node,
@@ -146,7 +147,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A loop that is come to several times, as for several of its results, is one.
+    /// Records a loop. If the loop was recorded before, for another of its results, the sets are
+    /// merged.
     fn add_trace(&mut self, mut trace: LoopTrace) {
         if let Some(doubt) = self.place.doubt {
             for elements in trace.states.values_mut().chain(trace.reads.values_mut()) {
@@ -168,8 +170,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// From the last iteration to the first. Gives what is needed of the first states, and of
-    /// arrays outside of the loop; keeps what the traced iteration needs.
+    /// Searches from the last iteration to the first. Returns the needed elements of the initial
+    /// states and of arrays outside of the loop, and stores those of the described iteration in
+    /// `trace`.
     fn backwards(
         &mut self,
         (body, states): (&'a Region, &[ValueId]),
@@ -194,7 +197,7 @@ impl<'a> Search<'a> {
         (needed, outside)
     }
 
-    /// One iteration backwards.
+    /// Searches one iteration: from the states after it to the states before it.
     fn iteration_back(
         &mut self,
         (body, states): (&'a Region, &[ValueId]),
@@ -219,8 +222,8 @@ impl<'a> Search<'a> {
         before
     }
 
-    /// Iterations backwards until one adds nothing: how often the loop runs is not known, and may
-    /// be not at all. What decides it is needed, too.
+    /// Searches iterations until one adds nothing, for a loop whose trip count is unknown and may
+    /// be zero. The elements that the loop's condition reads are needed, too.
     fn until_stable(
         &mut self,
         (condition, body, states): (&'a Region, &'a Region, &[ValueId]),
@@ -228,7 +231,7 @@ impl<'a> Search<'a> {
         known: &Scalars,
         why: &str,
     ) -> (Needed, Needed) {
-        // What does not depend on the states is the same in all iterations.
+        // Scalars that do not depend on the states are the same in all iterations.
         let mut known = known.clone();
         self.scalars.region(condition, &mut known);
         self.scalars.region(body, &mut known);
@@ -265,7 +268,7 @@ impl<'a> Search<'a> {
         (needed, outside)
     }
 
-    /// What the branches of a choice need of arrays outside of them, and the selector.
+    /// The elements of arrays outside of a conditional that its branches need, and the selector.
     pub(crate) fn through_choice(
         &mut self,
         node: &'a Node,

@@ -3,8 +3,8 @@
 //! Internally, a term is a linear combination of atoms ([`linear`]). An atom is a variable, a
 //! linear combination divided by a constant (rounded down), or a term that has no simpler form: a
 //! product of variables, a minimum, a comparison, a quotient by a variable. Remainders by constants
-//! appear only when the combination is converted back to a term ([`spell`]). Quotients are reduced by the rules of [`division`], whose
-//! side conditions are checked with [`bounds`].
+//! appear only when the combination is converted back to a term ([`spell`]). Quotients are reduced
+//! by the rules of [`division`], whose side conditions are checked with [`bounds`].
 //!
 //! The canonical form refines the term: where the term has a value for variables in their ranges,
 //! the form has the same value. A step whose numbers might overflow is not taken, so every term has
@@ -414,7 +414,7 @@ impl<'a> Canonicalizer<'a> {
             let is_point = self.ranges.range(var).as_point().is_some();
             Some(!is_point && self.ranges.residue(var) == Residue::ANY)
         };
-        // If the dividend contains quotients, the effect of a step is not known so easily.
+        // If the dividend contains quotients, it is hard to tell whether a step cancels terms.
         if inner.terms.iter().any(|(atom, _)| atom.as_var().is_none()) {
             return true;
         }

@@ -119,9 +119,9 @@ impl Canonicalizer<'_> {
     }
 
     /// The cost: first the operations, then the number of terms, then the magnitudes of numbers.
-    /// `(x mod 3) * 4 + x * 3` and `(x / 3) * -12 + x * 7` have equally many operations. But the
-    /// terms of the first are no larger than the sum, so bounds of the terms show those of the sum,
-    /// and nothing is subtracted.
+    /// `(x mod 3) * 4 + x * 3` and `(x / 3) * -12 + x * 7` have equally many operations. The first
+    /// is better: it subtracts nothing, so no term exceeds the sum, and the sum of the terms'
+    /// bounds is a tight bound.
     fn weight(&mut self, linear: &Linear) -> Weight {
         let numbers = linear.terms.iter().map(|(_, k)| k.unsigned_abs());
         let numbers = numbers.fold(0, u64::saturating_add);

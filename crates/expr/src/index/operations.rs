@@ -62,7 +62,7 @@ impl Scope {
     ///
     /// # Errors
     /// As [`Self::add`], [`IndexError::DivisionByZero`], and
-    /// [`IndexError::NotAnInteger`] for a divisor that is no literal.
+    /// [`IndexError::NotAnInteger`] for a divisor that is not a literal.
     pub fn div(&self, a: &IndexExpr, b: &IndexExpr) -> Outcome {
         let (a, b) = (self.checked(a)?, self.checked(b)?);
         let divisor = b.numerator.as_constant().ok_or(IndexError::NotAnInteger)?;

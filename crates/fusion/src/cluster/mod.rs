@@ -38,7 +38,7 @@ use tegula_ir::{Module, Op};
 use units::{At, Domain, Readers, UnitId, Units};
 use unroll_short_dims::Short;
 
-/// The least number of summands of a sum that is not fused into another such sum.
+/// A sum with at least this many summands is not fused into another one.
 const LONG_SUM: f64 = 9.0;
 /// A sum over constants with at least this many summands is computed once rather than in every run.
 const MANY_SUMMANDS: f64 = 4096.0;
@@ -46,8 +46,8 @@ const MANY_SUMMANDS: f64 = 4096.0;
 const CHEAP_RATIO: f64 = 3.0;
 /// The most evaluations per element of an expensive value.
 const EXPENSIVE_RATIO: f64 = 1.0;
-/// The most cheap operations to look through when searching for an expensive operation behind a
-/// value.
+/// The most cheap operations to look through when searching for an expensive operation on which a
+/// value depends.
 const MAX_BETWEEN: u32 = 8;
 /// The longest chain of operations fused into one another. Emitting recurses along it.
 const MAX_CHAIN: u32 = 200;

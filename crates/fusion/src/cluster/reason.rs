@@ -55,22 +55,24 @@ impl fmt::Display for Reason {
             Self::Unused => f.write_str("unused"),
             Self::GivenInMemory => f.write_str("already in memory"),
             Self::RegionResult => f.write_str("a result of its region"),
-            Self::LibraryOrControl => f.write_str("made or read by a library call or control flow"),
+            Self::LibraryOrControl => {
+                f.write_str("written or read by a library call or control flow")
+            }
             Self::OwnKernel => {
                 f.write_str("updates in place, runs along a dimension or has several results")
             }
             Self::TooOften(ratio) => {
                 write!(f, "fused, each element would be evaluated {ratio:.3} times")
             }
-            Self::InsideALoop => f.write_str("a long sum, read inside of another one"),
-            Self::Scattered => f.write_str("scattered, one element after the other"),
+            Self::InsideALoop => f.write_str("a long sum that is read inside another loop"),
+            Self::Scattered => f.write_str("updated by a scatter, element by element"),
             Self::KernelTooLarge => write!(
                 f,
                 "its readers would exceed {MAX_BODY} operations or a chain of {MAX_CHAIN}"
             ),
             Self::Fused(ratio) => write!(f, "fused, evaluated {ratio:.3} times per element"),
-            Self::FromConstants => f.write_str("fused, from constants alone"),
-            Self::SumOfConstants => f.write_str("a sum over constants alone"),
+            Self::FromConstants => f.write_str("fused, computed from constants only"),
+            Self::SumOfConstants => f.write_str("a sum over constants only"),
             Self::KeptByRow => f.write_str("kept by its kernel, a row at a time"),
             Self::BeforeUpdate => f.write_str("read from an array before that is updated in place"),
         }

@@ -10,8 +10,8 @@ use tegula_ir::Dim;
 
 /// The most results of one kernel: each is a pointer in a register.
 const MAX_RESULTS: usize = 8;
-/// The most units visited when searching for a path between two units. If the search goes on
-/// longer, there is assumed to be one.
+/// The most units visited when searching for a path between two units. A longer search is assumed
+/// to find one.
 const MAX_SEARCH: usize = 256;
 
 /// A unit. Several ids denote the same unit once it has been merged (see [`Units::find`]).

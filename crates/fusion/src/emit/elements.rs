@@ -45,7 +45,7 @@ impl Emitter<'_> {
         let results = self.results(id, index)?;
         match results[..] {
             [result] => Ok(result),
-            _ => Err(self.bug("an operation of one result was expected")),
+            _ => Err(self.bug("expected an operation with one result")),
         }
     }
 
@@ -80,7 +80,7 @@ impl Emitter<'_> {
                         .get(d)
                 });
                 let Some(size) = size.map(Dim::term) else {
-                    return Err(self.bug("there is no such size"));
+                    return Err(self.bug("the size function's number is out of range"));
                 };
                 let size = self.size(&size);
                 Ok(smallvec![self.compute(

@@ -172,7 +172,7 @@ impl Emitter<'_> {
         depth: usize,
     ) -> Result<Scalars, Error> {
         let Some(count) = self.iterations(condition, body, states) else {
-            let what = "a loop in a computation that is applied to single elements can be compiled only if it counts from one constant to another by a constant";
+            let what = "a loop in an elementwise computation can only be compiled if its start, end and step are constants";
             return Err(Error::unsupported(self.module, id, what));
         };
         self.loops(&[Term::constant(count)], states, &mut |e, _, states| {
@@ -263,6 +263,6 @@ fn not_scalar(emitter: &Emitter<'_>, id: InstructionId) -> Error {
     Error::unsupported(
         emitter.module,
         id,
-        "in a computation that is applied to single elements, only elementwise operations on single elements, calls, conditionals and counted loops can be compiled yet",
+        "only elementwise operations on scalars, calls, conditionals and counted loops can be compiled in an elementwise computation yet",
     )
 }

@@ -102,7 +102,7 @@ impl Emitter<'_> {
             return self.element(node.operands[first], &read.index);
         }
         let Op::Concatenate(dimension) = &self.module[node.origin].op else {
-            return Err(self.bug("a concatenate was expected"));
+            return Err(self.bug("expected a concatenate"));
         };
         let dimension = usize::try_from(*dimension).unwrap_or_default();
         let middle = usize::midpoint(first, end);

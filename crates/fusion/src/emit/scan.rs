@@ -26,7 +26,7 @@ pub(crate) fn scan(context: &Context<'_>, id: NodeId, scan: Scan) -> Result<Unit
 fn emit(e: &mut Emitter<'_>, id: NodeId, scan: Scan) -> Result<(), Error> {
     let node = &e.program.nodes[id];
     let Op::ReduceWindow { to_apply, .. } = &e.module[node.origin].op else {
-        return Err(e.bug("a reduce-window was expected"));
+        return Err(e.bug("expected a reduce-window"));
     };
     let mut dims = node.results.first().map(|&v| e.dims(v)).unwrap_or_default();
     let outputs: Vec<usize> = (node.results.iter())

@@ -62,7 +62,7 @@ pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Err
         _ => Err(Error::bug(
             module,
             node.origin,
-            "an operation that updates was expected",
+            "expected an operation that updates an array",
         )),
     }
 }

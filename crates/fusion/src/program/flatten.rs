@@ -170,7 +170,7 @@ impl Flattener<'_> {
             Op::Parameter(number) => {
                 let leaves = arguments.get(*number as usize);
                 leaves.cloned().ok_or_else(|| {
-                    Error::bug(module, id, "there is no argument for this parameter")
+                    Error::bug(module, id, "the argument for this parameter is missing")
                 })
             }
             Op::Constant(literals) => Ok(literals.iter().map(|l| self.constant(l)).collect()),
@@ -235,7 +235,9 @@ impl Flattener<'_> {
             Op::GetDimensionSize(dimension) => {
                 let shape = module.operand_shape(id, 0).and_then(Shape::as_array);
                 let size = shape.and_then(|s| s.dims.get(usize::try_from(*dimension).ok()?));
-                let size = size.ok_or_else(|| Error::bug(module, id, "there is no such size"))?;
+                let size = size.ok_or_else(|| {
+                    Error::bug(module, id, "the size function's number is out of range")
+                })?;
                 let Some(size) = size.as_static() else {
                     return Ok(None);
                 };
@@ -389,7 +391,7 @@ impl Flattener<'_> {
                 return Err(Error::bug(
                     self.module,
                     id,
-                    "the loop's body returns another number of arrays than its state has",
+                    "the number of arrays that the loop's body returns differs from that of its state",
                 ));
             };
             if self.resolve(next) == state {
@@ -421,7 +423,7 @@ impl Flattener<'_> {
             }
         });
         let leaves: Option<Leaves> = leaves.collect();
-        leaves.ok_or_else(|| Error::bug(self.module, id, "a loop state is lost"))
+        leaves.ok_or_else(|| Error::bug(self.module, id, "a loop state has no value"))
     }
 
     /// The trip count of a loop, if it is known and small.

@@ -26,7 +26,7 @@ use tegula_ir::Module;
 /// The least number of operations on scalars that are moved; fewer cost less than the load that
 /// replaces them.
 const MIN_OPERATIONS: usize = 4;
-/// The most operations that are visited when counting those behind a value.
+/// The most operations visited when counting the operations that a value depends on.
 const MAX_COUNTED: usize = 256;
 
 /// Moves invariant operations out of all loops, the innermost first.

@@ -206,7 +206,7 @@ impl Builder<'_> {
                     return Err(Error::bug(
                         self.context.module,
                         node.origin,
-                        "a scan was expected",
+                        "expected a scan",
                     ));
                 };
                 units.push((id, scan::scan(self.context, id, scan)?));
@@ -273,10 +273,10 @@ impl Builder<'_> {
             op => {
                 let what = match op {
                     op if is_collective(op) || is_annotation(op) => {
-                        "this operation needs other devices: programs run on one"
+                        "this operation needs other devices, but programs run on one"
                     }
                     op if exchanges_data(op) => {
-                        "there is no host or other device to exchange data with"
+                        "the run has no host and no other device to exchange data with"
                     }
                     _ => "this operation cannot be compiled yet; `--target interp` evaluates it",
                 };

@@ -23,7 +23,7 @@ impl Lowerer<'_> {
             && from != to
         {
             return Err(Error::input(format!(
-                "{from} elements cannot take a shape of {to}"
+                "an array of {from} elements cannot be reshaped to {to} elements"
             )));
         }
         if let Some(known) = dims
@@ -131,7 +131,7 @@ impl Lowerer<'_> {
             .first()
             .ok_or_else(|| Error::input("expected at least one tensor"))?;
         if along >= first.rank() {
-            return Err(Error::input(format!("there is no dimension {along}")));
+            return Err(Error::input(format!("dimension {along} is out of range")));
         }
         if let Some(other) = values
             .iter()
@@ -252,7 +252,7 @@ impl Lowerer<'_> {
     pub(crate) fn unsqueeze(&mut self, value: &Value, at: usize) -> Result<Value> {
         if at > value.rank() {
             return Err(Error::input(format!(
-                "no dimension {at} can be added to an array of {}",
+                "dimension {at} cannot be added to an array of {} dimensions",
                 value.rank()
             )));
         }
@@ -332,7 +332,7 @@ impl Lowerer<'_> {
                 let found = parts.get(at);
                 found
                     .cloned()
-                    .unwrap_or_else(|| Err(Error::input("a term lacks a part")))
+                    .unwrap_or_else(|| Err(Error::input("a size expression has no operand")))
             };
             match term.node() {
                 Node::Const(value) => Value::of_integers(ElementType::S64, &[], &[*value]),
@@ -399,7 +399,9 @@ impl Lowerer<'_> {
             Some((id, at))
         });
         let (id, at) = found.ok_or_else(|| {
-            Error::unsupported("a size of an input is data in a subgraph that has no array of it")
+            Error::unsupported(
+                "a subgraph uses a symbolic size as data, but has no array of that size",
+            )
         })?;
         let size = self.push_inferred(Op::GetDimensionSize(at as i64), &[id])?;
         let local = self.local(&size)?;

@@ -47,8 +47,7 @@ impl Lowerer<'_> {
                 _ if is_one(&b) => a,
                 (Some(x), Some(y)) if x != y => {
                     return Err(Error::input(format!(
-                        "the sizes {x} and {y} of dimension {at} do not go together: expected \
-                         equal sizes, or 1"
+                        "the sizes {x} and {y} of dimension {at} cannot be broadcast: expected equal sizes, or 1"
                     )));
                 }
                 (None, Some(_)) => b,
@@ -65,7 +64,7 @@ impl Lowerer<'_> {
         }
         let lead = dims.len().checked_sub(value.rank()).ok_or_else(|| {
             Error::input(format!(
-                "{} dimensions cannot be repeated to {}",
+                "an array of {} dimensions cannot be broadcast to {} dimensions",
                 value.rank(),
                 dims.len()
             ))
@@ -83,7 +82,7 @@ impl Lowerer<'_> {
     ) -> Result<Value> {
         if places.len() != value.rank() || places.iter().any(|place| *place >= dims.len()) {
             return Err(Error::input(format!(
-                "an array of {} dimensions cannot be repeated to {}: expected {} dimensions",
+                "an array of {} dimensions cannot be broadcast to {} dimensions: expected an array of {} dimensions",
                 value.rank(),
                 dims.len(),
                 places.len()
@@ -383,7 +382,7 @@ impl Lowerer<'_> {
                 index[at] = 0;
             }
         }
-        let outside = || Error::input("an index is outside of the array");
+        let outside = || Error::input("an index is out of bounds");
         if let Some(literal) = value.literal() {
             let shape = tegula_ir::ArrayShape::new(value.ty, dims);
             let scalars: Option<Vec<_>> = places.iter().map(|at| literal.scalar(*at)).collect();

@@ -78,7 +78,7 @@ impl<'a> Lowerer<'a> {
         for (before, after) in state.iter().zip(&results) {
             if !before.shape().may_equal(&after.shape()) {
                 return Err(Error::unsupported(format!(
-                    "a loop's state that changes its shape from {} to {}",
+                    "a loop state that changes its shape from {} to {} is not supported",
                     before.shape(),
                     after.shape()
                 )));

@@ -149,7 +149,7 @@ impl<'a> Lowerer<'a> {
     fn request(&mut self, what: &str) -> Result<&mut Cuts> {
         if self.nesting > 0 {
             return Err(Error::unsupported(format!(
-                "{what} depends on data within a loop or a choice"
+                "{what} depends on data within a loop or conditional, which is not supported"
             )));
         }
         (self.cuts.as_mut()).ok_or_else(|| Error::needs_a_run(format!("{what} depends on data")))
@@ -192,7 +192,7 @@ impl<'a> Lowerer<'a> {
         if matches!(value.source, Source::Literal(_)) {
             return Ok(value.clone());
         }
-        let cuts = self.request("what an input holds")?;
+        let cuts = self.request("the contents of an input")?;
         if let Some(answer) = cuts.answers.get(cuts.next) {
             cuts.next += 1;
             return Ok(answer.elements.clone().unwrap_or(value.clone()));

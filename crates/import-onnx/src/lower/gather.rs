@@ -116,12 +116,12 @@ impl Lowerer<'_> {
         let count = indices.dims.last().and_then(Term::as_constant);
         let (Some(lead), Some(count)) = (lead, count.and_then(|n| usize::try_from(n).ok())) else {
             return Err(Error::unsupported(
-                "indices whose last dimension is not known",
+                "indices whose last dimension has an unknown size are not supported",
             ));
         };
         if batch + count > value.rank() || batch > lead {
             return Err(Error::input(format!(
-                "vectors of {count} indices do not fit {} dimensions",
+                "index vectors of {count} elements do not fit an array of {} dimensions",
                 value.rank()
             )));
         }

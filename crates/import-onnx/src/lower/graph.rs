@@ -130,7 +130,7 @@ pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let place = from_begin.and_then(|axis| usize::try_from(axis).ok());
     place
         .filter(|place| *place < rank)
-        .ok_or_else(|| Error::input(format!("there is no axis {axis} in {rank} dimensions")))
+        .ok_or_else(|| Error::input(format!("axis {axis} is out of range for {rank} dimensions")))
 }
 
 fn title(node: &Node<'_>) -> String {
@@ -300,7 +300,7 @@ fn flat_results(name: &str, item: Option<&Item>, results: &mut Vec<Value>) -> Re
         Some(Item::Nothing) => {}
         None => {
             return Err(Error::input(format!(
-                "nothing gives the graph's result `{name}`"
+                "no node computes the graph's result `{name}`"
             )));
         }
     }
@@ -378,7 +378,7 @@ impl<'a> Lowerer<'a> {
         });
         let list: Vec<String> = list.collect();
         Err(Error::unsupported(format!(
-            "operators that are not supported: {}",
+            "unsupported operators: {}",
             list.join("; ")
         )))
     }
@@ -433,10 +433,14 @@ impl<'a> Lowerer<'a> {
         let (element, dims) = match &info.ty {
             Some(Type::Tensor { element, dims }) => (*element, dims),
             Some(Type::Sequence) => {
-                return Err(Error::unsupported("inputs that are sequences"));
+                return Err(Error::unsupported(
+                    "inputs that are sequences are not supported",
+                ));
             }
             Some(Type::Optional) => {
-                return Err(Error::unsupported("inputs that are optional"));
+                return Err(Error::unsupported(
+                    "inputs that are optionals are not supported",
+                ));
             }
             Some(Type::Other) | None => return Err(Error::input("expected the type of a tensor")),
         };
@@ -571,7 +575,7 @@ impl<'a> Lowerer<'a> {
                 ("", _) => Item::Nothing,
                 (_, Some(item)) => item.clone(),
                 (name, None) => {
-                    return Err(Error::input(format!("nothing gives its input `{name}`")));
+                    return Err(Error::input(format!("no node computes its input `{name}`")));
                 }
             });
         }
@@ -599,7 +603,8 @@ impl<'a> Lowerer<'a> {
             return self.function(function, &call);
         }
         let lowering = ops::find(domain, node.op);
-        let lowering = lowering.ok_or_else(|| Error::unsupported("this operator"))?;
+        let lowering =
+            lowering.ok_or_else(|| Error::unsupported("this operator is not supported"))?;
         lowering(self, &call)
     }
 
@@ -612,7 +617,7 @@ impl<'a> Lowerer<'a> {
         if self.depth > MAX_DEPTH {
             self.depth -= 1;
             return Err(Error::input(format!(
-                "functions call functions more than {MAX_DEPTH} deep"
+                "function calls are nested deeper than {MAX_DEPTH} levels"
             )));
         }
         let mut scope = Scope::default();
@@ -650,7 +655,7 @@ impl<'a> Lowerer<'a> {
         self.nodes(&graph.nodes, &mut scope, call.versions, &[])?;
         let result = |info: &read::ValueInfo<'a>| {
             let item = scope.get(info.name).cloned();
-            item.ok_or_else(|| Error::input(format!("nothing gives the result `{}`", info.name)))
+            item.ok_or_else(|| Error::input(format!("no node computes the result `{}`", info.name)))
         };
         graph.outputs.iter().map(result).collect()
     }

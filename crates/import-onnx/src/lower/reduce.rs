@@ -171,7 +171,7 @@ impl Lowerer<'_> {
                 && x != y
             {
                 return Err(Error::input(format!(
-                    "a dimension of {x} cannot be multiplied with one of {y}"
+                    "a dimension of size {x} cannot be contracted with one of size {y}"
                 )));
             }
         }

@@ -79,7 +79,9 @@ impl Value {
     pub(crate) fn size(&self, at: usize) -> Result<&Term, Error> {
         self.dims.get(at).ok_or_else(|| {
             let rank = self.rank();
-            Error::input(format!("there is no dimension {at} in an array of {rank}"))
+            Error::input(format!(
+                "dimension {at} is out of range for an array of {rank} dimensions"
+            ))
         })
     }
 

@@ -51,7 +51,9 @@ fn flex_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
         let results = lower.subgraph(graph, call, call.scope, vec![value.into()])?;
         match results.into_iter().next() {
             Some(Item::Tensor(value)) => lower.convert(&value, precise),
-            _ => Err(Error::input(format!("the graph `{name}` gives no tensor"))),
+            _ => Err(Error::input(format!(
+                "the graph `{name}` must return a tensor"
+            ))),
         }
     };
     let scores = changed(lower, "score_mod", scores)?;
@@ -173,7 +175,7 @@ pub(super) fn for_all_queries(lower: &mut Lowerer<'_>, x: &Value, q: &Value) -> 
     }
     if wanted % own != 0 {
         return Err(Error::input(format!(
-            "{wanted} heads of queries are no multiple of {own} heads of keys"
+            "the number of query heads, {wanted}, must be a multiple of the number of key heads, {own}"
         )));
     }
     let mut wide = x.dims.clone();

@@ -60,7 +60,9 @@ fn program_choice<'a>(
             let items = lower.subgraph(graph, call, &scope, Vec::new())?;
             let values = items.into_iter().map(|item| match item {
                 Item::Tensor(value) => Ok(value),
-                _ => Err(Error::unsupported("a choice between sequences")),
+                _ => Err(Error::unsupported(
+                    "branches that return sequences are not supported",
+                )),
             });
             values.collect()
         })?;
@@ -69,7 +71,7 @@ fn program_choice<'a>(
     }
     if shapes[0] != shapes[1] {
         return Err(Error::unsupported(
-            "branches whose results have different shapes: their sizes depend on data",
+            "the results of the branches have different shapes, so their sizes depend on data",
         ));
     }
     let argument = lower.tuple(&values)?;

@@ -70,7 +70,7 @@ fn einsum<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         .find(|at| wanted[..*at].contains(&wanted[*at]) || !used.contains(&wanted[*at]))
     {
         return Err(Error::input(format!(
-            "dimension {at} of the result of `{equation}` is named twice, or is none of an input"
+            "dimension {at} of the result of `{equation}` must be named once, and by an input"
         )));
     }
 
@@ -92,7 +92,7 @@ fn einsum<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     let place = |label: &Label| product.labels.iter().position(|own| own == label);
     let permutation: Option<Vec<usize>> = wanted.iter().map(place).collect();
     let permutation =
-        permutation.ok_or_else(|| Error::input("a dimension of the result is lost"))?;
+        permutation.ok_or_else(|| Error::input("a dimension of the result has no position"))?;
     one(lower.transpose(&product.value, &permutation)?)
 }
 
@@ -148,7 +148,7 @@ fn diagonal(lower: &mut Lowerer<'_>, mut value: Value, mut labels: Vec<Label>) -
         ) && a != b
         {
             return Err(Error::input(format!(
-                "dimensions of {a} and {b} have one letter"
+                "dimensions of different sizes, {a} and {b}, have the same letter"
             )));
         }
         let row = lower.iota(ElementType::S64, &value.dims, first)?;

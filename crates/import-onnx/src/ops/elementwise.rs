@@ -98,7 +98,8 @@ fn unary<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
         let one_ = lower.splat(x.ty, 1.0, &x.dims)?;
         return one(lower.binary(Binary::Atan2, &x, &one_)?);
     }
-    let op = plain_unary(call.node.op).ok_or_else(|| Error::unsupported("this operator"))?;
+    let op = plain_unary(call.node.op)
+        .ok_or_else(|| Error::unsupported("this operator is not supported"))?;
     one(lower.unary(op, &x)?)
 }
 
@@ -118,14 +119,16 @@ fn placed(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, a: &Value, b: Value) -> 
 fn binary<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let b = placed(lower, call, &a, b)?;
-    let op = plain_binary(call.node.op).ok_or_else(|| Error::unsupported("this operator"))?;
+    let op = plain_binary(call.node.op)
+        .ok_or_else(|| Error::unsupported("this operator is not supported"))?;
     one(lower.binary(op, &a, &b)?)
 }
 
 fn compare<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let b = placed(lower, call, &a, b)?;
-    let direction = direction(call.node.op).ok_or_else(|| Error::unsupported("this operator"))?;
+    let direction = direction(call.node.op)
+        .ok_or_else(|| Error::unsupported("this operator is not supported"))?;
     one(lower.compare(direction, &a, &b)?)
 }
 
@@ -231,7 +234,7 @@ fn bit_cast<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
             one(lower.push(Op::BitcastConvert, &[local], ty, &x.dims)?)
         }
         (from, to) => Err(Error::input(format!(
-            "{from} and {to} have elements of other widths"
+            "{from} and {to} have different element widths"
         ))),
     }
 }
@@ -445,6 +448,8 @@ pub(super) fn activate(
             let one = lower.like(x, 1.0)?;
             lower.div(&one, x)
         }
-        other => Err(Error::unsupported(format!("the activation `{other}`"))),
+        other => Err(Error::unsupported(format!(
+            "the activation `{other}` is not supported"
+        ))),
     }
 }

@@ -179,7 +179,7 @@ fn slices_of(lower: &mut Lowerer<'_>, x: &Value, axis: usize) -> Result<Vec<Valu
     let count = rest.as_constant().filter(|n| (1..=MAX_KEYS).contains(n));
     let count = count.ok_or_else(|| {
         Error::unsupported(format!(
-            "slices that have not from 1 to {MAX_KEYS} elements, or a number that is not known"
+            "only slices with a known number of elements, from 1 to {MAX_KEYS}, are supported"
         ))
     })?;
     let moved = lower.transpose(x, &order)?;
@@ -310,7 +310,7 @@ fn pick(lower: &mut Lowerer<'_>, state: &[Value]) -> Result<Vec<Value>> {
         area,
     ] = state
     else {
-        return Err(Error::input("a state of twelve values"));
+        return Err(Error::input("expected a loop state of twelve values"));
     };
     let least = lower.extreme(scores.ty, false)?;
     let open = lower.select(candidates, scores, &least)?;

@@ -44,7 +44,7 @@ fn gather_elements<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
 fn gather_nd<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let batch = usize::try_from(call.int("batch_dims", 0));
-    let batch = batch.map_err(|_| Error::input("`batch_dims` is negative"))?;
+    let batch = batch.map_err(|_| Error::input("expected a non-negative `batch_dims`"))?;
     one(lower.gather_nd(&x, &indices, batch)?)
 }
 

@@ -36,7 +36,7 @@ fn arrays(items: impl IntoIterator<Item = Item>) -> Result<Vec<Value>> {
     let array = |item| match item {
         Item::Tensor(value) => Ok(value),
         _ => Err(Error::unsupported(
-            "a loop whose state is a sequence or an optional",
+            "a loop whose state is a sequence or an optional is not supported",
         )),
     };
     items.into_iter().map(array).collect()
@@ -61,7 +61,7 @@ fn loop_of<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     let carried: Vec<Item> = call.inputs.iter().skip(2).cloned().collect();
     if body.inputs.len() != carried.len() + 2 || body.outputs.len() < carried.len() + 1 {
         return Err(Error::input(format!(
-            "its body takes {} values and gives {}, and {} are carried",
+            "its body takes {} values and returns {}, which does not fit {} loop states",
             body.inputs.len(),
             body.outputs.len(),
             carried.len()
@@ -134,7 +134,11 @@ fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Ve
     let collects = parts.body.outputs.len() - 1 - carried.len();
     // The number of iterations, if it is known before the loop.
     let count = match (&parts.most, &parts.condition, parts.unconditional) {
-        (None, None, true) => return Err(Error::input("a loop without end")),
+        (None, None, true) => {
+            return Err(Error::input(
+                "the loop never ends: expected a maximum trip count or a condition",
+            ));
+        }
         (Some(most), None, true) => Some(most.clone()),
         (Some(most), Some(condition), true) => {
             let zero = lower.like(most, 0.0)?;
@@ -263,7 +267,9 @@ fn keeps_shapes(before: &[Value], after: &[Value]) -> Result<()> {
     for (before, after) in before.iter().zip(after) {
         let mut sizes = before.dims.iter().zip(&after.dims);
         if before.rank() != after.rank() || sizes.any(|(a, b)| are_different(a, b)) {
-            return Err(Error::unsupported("a loop whose state changes its shape"));
+            return Err(Error::unsupported(
+                "a loop whose state changes its shape is not supported",
+            ));
         }
     }
     Ok(())
@@ -294,7 +300,7 @@ fn written_out<'a>(lower: &mut Lowerer<'a>, parts: Parts<'_, 'a>) -> Result<Vec<
     while go_on && most.is_none_or(|most| time < most) {
         if time >= MAX_WRITTEN {
             return Err(Error::unsupported(format!(
-                "a loop of more than {MAX_WRITTEN} times whose state changes its shape"
+                "a loop of more than {MAX_WRITTEN} iterations whose state changes its shape is not supported"
             )));
         }
         let number = Value::of_integers(ElementType::S64, &[], &[time])?;
@@ -333,7 +339,7 @@ fn no_rows(lower: &mut Lowerer<'_>, output: &crate::read::ValueInfo<'_>) -> Resu
     }) = &output.ty
     else {
         return Err(Error::unsupported(format!(
-            "the shape of `{}`, which a loop of no times collects",
+            "the shape of `{}` is unknown, because the loop that collects it has no iterations",
             output.name
         )));
     };
@@ -352,9 +358,10 @@ fn scan<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let first = usize::from(call.version < 9);
     let given = arrays(call.inputs.iter().skip(first).cloned())?;
     let states = given.len().checked_sub(count).filter(|_| count > 0);
-    let states = states.ok_or_else(|| Error::input("`num_scan_inputs` is not in the inputs"))?;
+    let states =
+        states.ok_or_else(|| Error::input("`num_scan_inputs` exceeds the number of inputs"))?;
     if body.inputs.len() != given.len() || body.outputs.len() < states {
-        return Err(Error::input("its body takes other values than it is given"));
+        return Err(Error::input("its body has an unexpected number of inputs"));
     }
     if call.version < 9 {
         return batched_scan(lower, call, body, &given, states);
@@ -371,13 +378,14 @@ fn batched_scan<'a>(
     states: usize,
 ) -> Result<Vec<Item>> {
     if call.optional(0).is_some() {
-        return Err(Error::unsupported("lengths of the rows of a batch"));
+        return Err(Error::unsupported("`sequence_lens` is not supported"));
     }
     let batch = given.first().and_then(|value| value.dims.first());
     let batch = batch
         .and_then(Term::as_constant)
         .filter(|n| (1..=64).contains(n));
-    let batch = batch.ok_or_else(|| Error::unsupported("a batch that is not 1 to 64 rows"))?;
+    let batch =
+        batch.ok_or_else(|| Error::unsupported("only batches of 1 to 64 rows are supported"))?;
     let mut all: Vec<Vec<Value>> = Vec::new();
     for at in 0..batch {
         let mut rows = Vec::new();

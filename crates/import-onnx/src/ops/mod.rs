@@ -99,7 +99,8 @@ fn standard<'a>(
     inputs: Vec<Item>,
 ) -> Result<Vec<Item>> {
     let lowering = standard_operator(op);
-    let lowering = lowering.ok_or_else(|| Error::unsupported(format!("the operator {op}")))?;
+    let lowering = lowering
+        .ok_or_else(|| Error::unsupported(format!("the operator {op} is not supported")))?;
     let node = call.node.as_standard(op);
     lowering(lower, &call.of(&node, version, inputs))
 }

@@ -175,7 +175,9 @@ fn running<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
         .input(1)?
         .integers()
         .and_then(|list| list.first().copied());
-    let axis = axis.ok_or_else(|| Error::depends_on_data(1, "an axis that is not constant"))?;
+    let axis = axis.ok_or_else(|| {
+        Error::depends_on_data(1, "an axis that is not constant is not supported")
+    })?;
     let axis = call.axis_of(axis, x.rank())?;
     let fold = match call.node.op {
         "CumSum" => Fold::Sum,

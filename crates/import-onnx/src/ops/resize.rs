@@ -144,7 +144,7 @@ fn scaled_size(size: &Term, scale: f64) -> Result<Term> {
     });
     let (numerator, divisor) = fraction.ok_or_else(|| {
         Error::unsupported(format!(
-            "the factor {scale} of an open size, which is no fraction of small numbers"
+            "the factor {scale} of a symbolic size is not supported: expected a fraction of small integers"
         ))
     })?;
     let whole = size.mul(&Term::constant(numerator));
@@ -219,7 +219,7 @@ fn keeping_ratio(
 ) -> Result<Vec<Axis>> {
     let known = |term: &Term| {
         term.as_constant().map(|n| n as f64).ok_or_else(|| {
-            Error::unsupported("`keep_aspect_ratio_policy` with sizes that are not known")
+            Error::unsupported("`keep_aspect_ratio_policy` with unknown sizes is not supported")
         })
     };
     let mut scale: Option<f64> = None;
@@ -452,7 +452,9 @@ fn filtered(
         true => {
             let scale = axis.scale.floats().and_then(|list| list.first().copied());
             let scale = scale.ok_or_else(|| {
-                Error::unsupported("`antialias` by a factor that follows from open sizes")
+                Error::unsupported(
+                    "`antialias` with a factor that depends on symbolic sizes is not supported",
+                )
             })?;
             scale.min(1.0)
         }
@@ -461,7 +463,7 @@ fn filtered(
     let count = (2.0 - 2.0 * first) as i64;
     if !(2..=4096).contains(&count) {
         return Err(Error::unsupported(format!(
-            "a filter of {count} elements: the result is too small for `antialias`"
+            "a filter of {count} elements is not supported: the result is too small for `antialias`"
         )));
     }
     let mut taps = Vec::new();
@@ -503,7 +505,7 @@ fn filtered(
             None => part,
         });
     }
-    whole.ok_or_else(|| Error::input("a filter without elements"))
+    whole.ok_or_else(|| Error::input("expected a filter with at least one element"))
 }
 
 fn linear_weight(lower: &mut Lowerer<'_>, distance: &Value) -> Result<Value> {

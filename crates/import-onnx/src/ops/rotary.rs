@@ -10,7 +10,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     (op == "RotaryEmbedding").then_some(rotary_embedding as Lowering)
 }
 
-/// `(cos * a - sin * b, sin * a + cos * b)` for each pair `a, b` of the first elements of each head.
+/// `(cos * a - sin * b, sin * a + cos * b)` for each pair `a, b` of the first elements of each
+/// head.
 fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let given = call.input(0)?;
     let x = by_place(lower, &given, call.int("num_heads", 0))?;
@@ -22,7 +23,7 @@ fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     let (cos, sin) = (factors(lower, call, 1)?, factors(lower, call, 2)?);
     if lower.range(&lower.canonical(&size.sub(&turns))).upper < 0 || lower.range(&turns).upper < 0 {
         return Err(Error::input(
-            "`rotary_embedding_dim` is more than the size of a head, or negative",
+            "expected a non-negative `rotary_embedding_dim` of at most the head size",
         ));
     }
     let half = lower.canonical(&turns.floor_div(&Term::constant(2)));

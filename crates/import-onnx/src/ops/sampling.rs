@@ -338,7 +338,7 @@ fn roi_align<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     let samples = call.int("sampling_ratio", 0);
     if samples < 1 {
         return Err(Error::unsupported(
-            "a `sampling_ratio` of 0: as many samples as each region is large",
+            "a `sampling_ratio` of 0, which depends on the size of each region, is not supported",
         ));
     }
     let default = if call.version < 16 {
@@ -439,7 +439,9 @@ fn largest_part(lower: &mut Lowerer<'_>, image: &Image, places: &[Value]) -> Res
 fn deform_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, w, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
     if x.rank() != 4 || w.rank() != 4 || offset.rank() != 4 {
-        return Err(Error::unsupported("other images than of two dimensions"));
+        return Err(Error::unsupported(
+            "only images with two spatial dimensions are supported",
+        ));
     }
     let list = |name: &str, default: i64, count: usize| {
         let list = call.ints(name).unwrap_or(vec![default; count]);
@@ -457,7 +459,8 @@ fn deform_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
         call.int("offset_group", 1).max(1),
     );
     let kernel: Option<Vec<i64>> = w.dims[2..].iter().map(Term::as_constant).collect();
-    let kernel = kernel.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
+    let kernel =
+        kernel.ok_or_else(|| Error::unsupported("a kernel of unknown size is not supported"))?;
     let taps = Term::constant(kernel[0] * kernel[1]);
     let [batch, rows, columns] = [0, 2, 3].map(|at| offset.dims[at].clone());
     let part_count = Term::constant(parts);

@@ -46,15 +46,16 @@ fn place(call: &Call<'_, '_>, input: usize, count: usize) -> Result<Option<usize
         return Ok(None);
     };
     let number = value.integers().and_then(|list| list.first().copied());
-    let number =
-        number.ok_or_else(|| Error::depends_on_data(input, "a place that depends on data"))?;
+    let number = number.ok_or_else(|| {
+        Error::depends_on_data(input, "a position that depends on data is not supported")
+    })?;
     call.axis_of(number, count).map(Some)
 }
 
 fn at<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let items = elements(call)?;
     let place = place(call, 1, items.len())?;
-    let place = place.ok_or_else(|| Error::input("expected a place as input 1"))?;
+    let place = place.ok_or_else(|| Error::input("expected a position as input 1"))?;
     Ok(vec![items[place].clone()])
 }
 
@@ -137,8 +138,11 @@ fn split<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     let x = call.input(0)?;
     let axis = call.axis(0, x.rank())?;
     let whole = x.dims[axis].as_constant();
-    let known =
-        || whole.ok_or_else(|| Error::unsupported("parts of a dimension whose size is not known"));
+    let known = || {
+        whole.ok_or_else(|| {
+            Error::unsupported("splitting a dimension of unknown size is not supported")
+        })
+    };
     let (lengths, keep): (Vec<Term>, bool) = match call.optional(1) {
         None => (
             vec![Term::constant(1); usize::try_from(known()?).unwrap_or(0)],

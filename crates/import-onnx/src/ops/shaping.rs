@@ -81,7 +81,9 @@ fn reshape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
         match size.as_constant() {
             Some(0) if zero_copies => {
                 let own = x.dims.get(at).cloned();
-                dims.push(own.ok_or_else(|| Error::input(format!("there is no dimension {at}")))?);
+                dims.push(
+                    own.ok_or_else(|| Error::input(format!("dimension {at} is out of range")))?,
+                );
             }
             Some(-1) if rest.is_some() => {
                 return Err(Error::input("expected at most one size of -1"));
@@ -92,7 +94,7 @@ fn reshape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
             }
             Some(size) if size < 0 => {
                 return Err(Error::input(format!(
-                    "{size} is not a size: expected -1 or more"
+                    "the size {size} is invalid: expected -1 or more"
                 )));
             }
             _ => dims.push(size.clone()),
@@ -176,7 +178,7 @@ fn flatten<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
         axis
     };
     let axis = usize::try_from(axis).ok().filter(|axis| *axis <= x.rank());
-    let axis = axis.ok_or_else(|| Error::input("`axis` is outside of the dimensions"))?;
+    let axis = axis.ok_or_else(|| Error::input("`axis` is out of range"))?;
     let product = |dims: &[Term]| dims.iter().fold(Term::constant(1), |n, s| n.mul(s));
     let dims = [product(&x.dims[..axis]), product(&x.dims[axis..])];
     one(lower.reshape(&x, &dims)?)
@@ -192,7 +194,9 @@ fn transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     let mut seen = order.clone();
     seen.sort_unstable();
     if !seen.iter().copied().eq(0..x.rank()) {
-        return Err(Error::input("`perm` does not name every dimension once"));
+        return Err(Error::input(
+            "expected a `perm` that names every dimension once",
+        ));
     }
     let mut y = lower.transpose(&x, &order)?;
     if let Some(from) = &x.quantized {
@@ -264,12 +268,13 @@ fn slice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     for (place, axis) in axes.iter().enumerate() {
         let axis = axis
             .as_constant()
-            .ok_or_else(|| Error::unsupported("axes that are open"))?;
+            .ok_or_else(|| Error::unsupported("axes of unknown number are not supported"))?;
         let axis = call.axis_of(axis, x.rank())?;
         let step = steps.as_ref().and_then(|all| all.get(place));
         let step = step.map_or(Some(1), Term::as_constant);
         let step = step.filter(|step| *step != 0 && *step > i64::MIN);
-        let step = step.ok_or_else(|| Error::unsupported("a step that is 0 or not known"))?;
+        let step =
+            step.ok_or_else(|| Error::unsupported("a step that is 0 or unknown is not supported"))?;
         let (Some(start), Some(end)) = (starts.get(place), ends.get(place)) else {
             return Err(missing());
         };
@@ -329,7 +334,12 @@ fn pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
             let all: Result<Vec<usize>> = list.iter().map(|a| call.axis_of(*a, x.rank())).collect();
             all?
         }
-        Some(None) => return Err(Error::depends_on_data(3, "axes that are not constant")),
+        Some(None) => {
+            return Err(Error::depends_on_data(
+                3,
+                "axes that are not constant are not supported",
+            ));
+        }
         None => (0..x.rank()).collect(),
     };
     if pads.len() != 2 * axes.len() {
@@ -406,7 +416,11 @@ fn pad_by_elements(
             let whole = lower.mul(&quotient, &size)?;
             lower.sub(&place, &whole)?
         }
-        other => return Err(Error::unsupported(format!("the padding mode `{other}`"))),
+        other => {
+            return Err(Error::unsupported(format!(
+                "the padding mode `{other}` is not supported"
+            )));
+        }
     };
     lower.take(x, &place, axis)
 }
@@ -447,7 +461,7 @@ fn center_crop_pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
             x = lower.pad(&x, &zero, &low, &high)?;
         } else {
             return Err(Error::unsupported(format!(
-                "axis {axis}, which may be longer or shorter than wanted: its size is not known"
+                "axis {axis} may be longer or shorter than the requested size, because its size is unknown"
             )));
         }
     }
@@ -507,11 +521,11 @@ fn constant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
                 let list = &attribute.ints;
                 Value::of_integers(ElementType::S64, &[list.len() as i64], list)?
             }
-            _ => return Err(Error::unsupported("constants of strings")),
+            _ => return Err(Error::unsupported("string constants are not supported")),
         };
         return one(value);
     }
-    Err(Error::input("it has no value"))
+    Err(Error::input("expected a value for the constant"))
 }
 
 fn constant_of_shape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {

@@ -38,7 +38,7 @@ fn one_number(call: &Call<'_, '_>, at: usize) -> Result<Option<i64>> {
         Some(number) => Ok(Some(number)),
         None => Err(Error::depends_on_data(
             at,
-            format!("input {at} is not constant"),
+            format!("input {at} must be constant"),
         )),
     }
 }
@@ -52,7 +52,7 @@ fn dft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let axis = call.axis_of(axis, x.rank())?;
     if axis + 1 == x.rank() {
         return Err(Error::input(
-            "the last dimension has the parts of a complex number",
+            "expected a last dimension with the parts of a complex number",
         ));
     }
     let inverse = call.int("inverse", 0) != 0;
@@ -103,7 +103,9 @@ fn transformed(
     };
     let length = lower.canonical(length).as_constant().filter(|n| *n >= 1);
     let length = length.ok_or_else(|| {
-        Error::unsupported("a transform of a length that is not known when the model is read")
+        Error::unsupported(
+            "a transform whose length is unknown when the model is read is not supported",
+        )
     })?;
     let complex = match wide {
         ElementType::F64 => ElementType::C128,
@@ -193,7 +195,7 @@ fn fitted(lower: &mut Lowerer<'_>, x: &Value, length: i64) -> Result<Value> {
     }
     if range.lower < 0 {
         return Err(Error::unsupported(
-            "a transform of an axis that may be longer or shorter than it",
+            "a transform of an axis that may be longer or shorter than the transform is not supported",
         ));
     }
     let zero = lower.like(x, 0.0)?;
@@ -239,7 +241,9 @@ fn stft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
         (None, None) => x.dims[1].as_constant().unwrap_or(0),
     };
     if length < 1 {
-        return Err(Error::unsupported("frames whose length is not known"));
+        return Err(Error::unsupported(
+            "frames of unknown length are not supported",
+        ));
     }
     let room = x.dims[1].sub(&Term::constant(length));
     let frames = room
@@ -300,7 +304,7 @@ fn mel_weights<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     let float = |at: usize| -> Result<f64> {
         let list = call.input(at)?.floats();
         let first = list.and_then(|list| list.first().copied());
-        first.ok_or_else(|| Error::depends_on_data(at, format!("input {at} is not constant")))
+        first.ok_or_else(|| Error::depends_on_data(at, format!("input {at} must be constant")))
     };
     let bins = float(0)?.max(0.0) as usize;
     let (length, rate) = (float(1)?, float(2)?);
@@ -308,7 +312,9 @@ fn mel_weights<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     let (low, high) = (mel(float(3)?), mel(float(4)?));
     let spectrum = (length / 2.0).floor() as usize + 1;
     if bins > 1 << 16 || spectrum > 1 << 24 || bins * spectrum > 1 << 26 {
-        return Err(Error::unsupported("a matrix of more than 2^26 weights"));
+        return Err(Error::unsupported(
+            "a matrix of more than 2^26 weights is not supported",
+        ));
     }
     let step = (high - low) / (bins + 2) as f64;
     let edge = |at: usize| {

@@ -23,7 +23,7 @@ fn tf_idf<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         return Err(Error::input("expected a list, or rows of a batch"));
     }
     let pool = call.ints("pool_int64s").filter(|pool| !pool.is_empty());
-    let pool = pool.ok_or_else(|| Error::unsupported("n-grams of strings"))?;
+    let pool = pool.ok_or_else(|| Error::unsupported("n-grams of strings are not supported"))?;
     let counts = call.ints("ngram_counts").unwrap_or_default();
     let columns = call.ints("ngram_indexes").unwrap_or_default();
     let width = columns.iter().max().map_or(0, |most| most + 1);
@@ -49,8 +49,9 @@ fn tf_idf<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         let end = counts.get(at + 1).copied().unwrap_or(pool.len() as i64);
         let range = usize::try_from(*start).ok().zip(usize::try_from(end).ok());
         let grams = range.and_then(|(from, to)| pool.get(from..to));
-        let grams =
-            grams.ok_or_else(|| Error::input("`ngram_counts` has a number outside the pool"))?;
+        let grams = grams.ok_or_else(|| {
+            Error::input("a number in `ngram_counts` is out of range for the pool")
+        })?;
         let number = grams.len() / size;
         let own = columns.get(first_gram..first_gram + number);
         let own = own.ok_or_else(|| Error::input("`ngram_indexes` has too few numbers"))?;

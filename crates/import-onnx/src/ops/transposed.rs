@@ -56,14 +56,15 @@ fn conv_transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
     }
     let count = x.rank() - 2;
     let kernel: Option<Vec<i64>> = w.dims[2..].iter().map(Term::as_constant).collect();
-    let kernel = kernel.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
+    let kernel =
+        kernel.ok_or_else(|| Error::unsupported("a kernel of unknown size is not supported"))?;
     let strides = list(call, "strides", 1, count)?;
     let dilations = list(call, "dilations", 1, count)?;
     let pads = list(call, "pads", 0, 2 * count)?;
     let more = list(call, "output_padding", 0, count)?;
     if (strides.iter().chain(&dilations).chain(&kernel)).any(|n| *n < 1) {
         return Err(Error::input(
-            "strides, dilations and kernel sizes are at least 1",
+            "expected strides, dilations and kernel sizes of at least 1",
         ));
     }
     let wanted = call.ints("output_shape");
@@ -88,7 +89,9 @@ fn conv_transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
                     .and_then(|n| wanted.get(n + at));
                 let size = size.ok_or_else(|| Error::input("`output_shape` lacks a size"))?;
                 let input = x.dims[2 + at].as_constant().ok_or_else(|| {
-                    Error::unsupported("`output_shape` of an image whose size is not known")
+                    Error::unsupported(
+                        "`output_shape` for an image of unknown size is not supported",
+                    )
                 })?;
                 Some(own.stride * (input - 1) + own.more + own.extent() - size)
             }
@@ -204,7 +207,8 @@ fn column_to_image<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
     let x = call.input(0)?;
     let image = sizes_of(call, 1)?;
     let block: Option<Vec<i64>> = sizes_of(call, 2)?.iter().map(Term::as_constant).collect();
-    let block = block.ok_or_else(|| Error::unsupported("a block whose size is not known"))?;
+    let block =
+        block.ok_or_else(|| Error::unsupported("a block of unknown size is not supported"))?;
     let count = image.len();
     let strides = list(call, "strides", 1, count)?;
     let dilations = list(call, "dilations", 1, count)?;
@@ -263,7 +267,9 @@ fn column_to_image<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
                 .canonical(&padded.sub(&used))
                 .as_constant()
                 .ok_or_else(|| {
-                    Error::unsupported("strides that may not reach the end of an open size")
+                    Error::unsupported(
+                        "strides that may not reach the end of a symbolic size are not supported",
+                    )
                 })?;
             amounts.push(PadDim {
                 low,
@@ -279,7 +285,7 @@ fn column_to_image<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
             None => placed,
         });
     }
-    one(whole.ok_or_else(|| Error::input("a block has at least one element"))?)
+    one(whole.ok_or_else(|| Error::input("expected a block with at least one element"))?)
 }
 
 fn max_unpool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {

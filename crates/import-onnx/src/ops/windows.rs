@@ -53,7 +53,7 @@ fn windows(
         .any(|n| *n < 1)
     {
         return Err(Error::input(
-            "strides, dilations and kernel sizes are at least 1",
+            "expected strides, dilations and kernel sizes of at least 1",
         ));
     }
     let mut low = vec![Term::constant(0); x.rank()];
@@ -130,10 +130,10 @@ fn windows(
     })
 }
 
-/// The padding after the last element that a dimension needs if the number of positions of a window, which spans
-/// `extent` elements, is rounded up. The last window begins within the array or the padding before it. If a window
-/// is at least as long as a step and the padding behind together, it always does so: then the step without 1 gives
-/// as many positions, whatever the size.
+/// The padding after the array that is needed if the number of window positions is rounded up. A
+/// window spans `extent` elements. The last window must begin within the array or the padding
+/// before it. A window at least as long as the stride plus the padding after the array always does;
+/// then adding `stride - 1` elements of padding gives the right number of positions for every size.
 fn behind_last(size: &Term, dim: &WindowDim, extent: i64) -> Term {
     let stride = Term::constant(dim.stride);
     let before = size.add(&Term::constant(dim.padding_low));
@@ -154,10 +154,11 @@ pub(super) fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Res
 /// A depthwise convolution with kernels `[channels, 1, size...]`, without padding.
 pub(super) fn each_channel(lower: &mut Lowerer<'_>, x: &Value, kernel: &Value) -> Result<Value> {
     let known: Option<Vec<i64>> = kernel.dims[2..].iter().map(Term::as_constant).collect();
-    let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
+    let known =
+        known.ok_or_else(|| Error::unsupported("a kernel of unknown size is not supported"))?;
     let channels = x.dims[1].as_constant();
-    let channels =
-        channels.ok_or_else(|| Error::unsupported("channels whose number is not known"))?;
+    let channels = channels
+        .ok_or_else(|| Error::unsupported("an unknown number of channels is not supported"))?;
     let window = known.iter().map(|size| WindowDim {
         size: *size,
         ..WindowDim::TRIVIAL
@@ -224,7 +225,8 @@ pub(super) fn convolve_as(
         )));
     }
     let known: Option<Vec<i64>> = kernel.dims[2..].iter().map(Term::as_constant).collect();
-    let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
+    let known =
+        known.ok_or_else(|| Error::unsupported("a kernel of unknown size is not supported"))?;
     let mut windows = windows(lower, call, x, &known, around)?;
     let is_zero = around.floats().is_some_and(|number| number == [0.0]);
     if !is_zero {
@@ -292,8 +294,8 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
         ones = lower.pad(&ones, &filled, &low, &high)?;
     } else if parts.operand.dims != x.dims {
         return Err(Error::unsupported(
-            "an average whose padding depends on a size that is not known (SAME, or `ceil_mode` with \
-             windows shorter than a step and the padding behind)",
+            "an average whose padding depends on an unknown size is not supported (SAME, or `ceil_mode` \
+             with windows shorter than the stride plus the padding after the array)",
         ));
     }
     let counts = lower.window(&ones, &init, Fold::Sum, counted)?;
@@ -312,9 +314,9 @@ fn places_of_largest(
     let taps: i64 = parts.window.iter().map(|dim| dim.size).product();
     if taps > 1024 || parts.operand.dims != x.dims {
         return Err(Error::unsupported(
-            "the places of the largest elements in windows of more than 1024 elements, or with padding \
-             that depends on a size that is not known (SAME, or `ceil_mode` with windows shorter than a \
-             step and the padding behind)",
+            "the positions of the largest elements are not supported in windows of more than 1024 \
+             elements, or with padding that depends on an unknown size (SAME, or `ceil_mode` with \
+             windows shorter than the stride plus the padding after the array)",
         ));
     }
     // The elements and their positions in the array, both padded.

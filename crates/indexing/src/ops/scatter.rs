@@ -136,7 +136,7 @@ pub(super) fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
             let draft = if is_exact { draft } else { draft.superset() };
             draft.finish(results)
         }
-        // Every index is read, because any of them may be that of this element.
+        // Every index is read, because any of them may point to this element.
         Role::Indices => {
             let indices = at.input(operand)?;
             let mut results = Vec::new();

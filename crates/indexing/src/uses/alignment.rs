@@ -204,7 +204,7 @@ pub fn stride_along(map: &IndexingMap, result: usize, variable: usize) -> Option
 }
 
 /// The number of elements that one vector load can take: the largest power of two, up to `most`,
-/// such that a result increases by one with each of so many consecutive values of the variable,
+/// such that a result increases by one with each of this many consecutive values of the variable,
 /// counted from a multiple of it. 1 if nothing larger was proved.
 ///
 /// ```

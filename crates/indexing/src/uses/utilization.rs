@@ -407,8 +407,8 @@ fn product_of(map: &IndexingMap) -> Option<Product> {
     Some(product)
 }
 
-/// The progression of one unconstrained result whose terms leave no gaps: sorted by coefficient,
-/// each step is no longer than what the smaller terms already cover.
+/// The progression of one unconstrained result whose terms leave no gaps: with the terms sorted by
+/// coefficient, each coefficient is at most the length that the smaller terms cover.
 fn progression(map: &IndexingMap, group: &Group) -> Option<Factor> {
     let [result] = group.results.as_slice() else {
         return None;

@@ -56,7 +56,7 @@ pub(crate) fn magnitudes(
         }
         (Lapack::Qr, [a]) => matrices(a)?.1.iter().map(qr::norms_of_columns).collect(),
         (Lapack::Reflections, [a, tau]) => return qr::sizes_of_reflections(a, tau),
-        _ => return Err(invalid("another number of operands than the routine has")),
+        _ => return Err(invalid("the number of operands is not that of the routine")),
     };
     let terms = products.first().map_or(1, |m| m.rows.max(m.columns) + 1);
     let finite = |x: &C64| if x.re.is_finite() { x.re } else { 0.0 };

@@ -16,12 +16,12 @@ pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Liter
         (Lapack::Lu, [a]) => getrf(a),
         (Lapack::Qr, [a]) => qr::decomposition(a),
         (Lapack::Reflections, [a, tau]) => qr::reflections(a, tau),
-        _ => Err(invalid("another number of operands than the routine has")),
+        _ => Err(invalid("the number of operands is not that of the routine")),
     }
 }
 
-/// Cholesky: the factor is stored in `a`; `info` is 1 where there is none (LAPACK gives the number
-/// of the failing minor).
+/// Cholesky: the factor is stored in `a`; `info` is 1 if the matrix has no factor (LAPACK returns
+/// the number of the failing minor).
 fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, OpError> {
     let (batch, mut inside) = matrices(a)?;
     let (_, factors) = matrices(&cholesky(a, lower)?)?;

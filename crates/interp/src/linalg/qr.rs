@@ -18,7 +18,7 @@ pub(super) fn decomposition(a: &Literal) -> Result<Vec<Literal>, OpError> {
         factors.extend((0..count).map(|step| reflect(matrix, step)));
     }
     let [.., rows, columns] = sizes(a)[..] else {
-        return Err(invalid("the operand is not a matrix"));
+        return Err(invalid("expected an operand with at least two dimensions"));
     };
     let mut dims = to_i64s(&batch);
     dims.push(rows.min(columns) as i64);
@@ -66,7 +66,9 @@ pub(super) fn reflections(a: &Literal, factors: &Literal) -> Result<Vec<Literal>
     if inputs.iter().any(|m| count > m.columns.min(m.rows))
         || factors.len() != count * batch.iter().product::<usize>()
     {
-        return Err(invalid("the operands' shapes do not agree"));
+        return Err(invalid(
+            "expected at most as many reflection factors as rows and columns, for each matrix of the batch",
+        ));
     }
     let mut products = Vec::with_capacity(inputs.len());
     for (index, a) in inputs.iter().enumerate() {
@@ -107,7 +109,7 @@ pub(super) fn sizes_of_reflections(
     factors: &Literal,
 ) -> Result<(Vec<f64>, usize), OpError> {
     let [.., rows, _] = sizes(a)[..] else {
-        return Err(invalid("the operand is not a matrix"));
+        return Err(invalid("expected an operand with at least two dimensions"));
     };
     let magnitudes = load_floats(factors).iter().map(|tau| tau.abs()).collect();
     Ok((magnitudes, rows + 1))

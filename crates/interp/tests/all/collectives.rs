@@ -591,9 +591,12 @@ fn groups_without_a_meaning_are_errors() {
         ("replica_groups={{0}}", "device 1 is in no group"),
         (
             "replica_groups={{0,2}}",
-            "the groups name number 2: expected 0 to below 2",
+            "the groups contain 2: expected numbers from 0 to below 2",
         ),
-        ("replica_groups={{0,1},{1}}", "the groups name 1 twice"),
+        (
+            "replica_groups={{0,1},{1}}",
+            "the groups contain 1 twice: expected each number once",
+        ),
         (
             "replica_groups={{0,1}}, use_global_device_ids=true",
             "needs a `channel_id`",

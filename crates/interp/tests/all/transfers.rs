@@ -39,12 +39,12 @@ fn a_feed_that_does_not_fit_is_an_error_of_its_instruction() {
     let queues = Arc::new(HostQueues::default());
     queues.feed(vec![f32s(&[1., 2.])]);
     let error = run(SUMS, &queues).unwrap_err();
-    assert_eq!(error.to_string(), "b: the host has no more infeed data");
+    assert_eq!(error.to_string(), "b: the host's infeed queue is empty");
     queues.feed(vec![f32s(&[1., 2., 3.])]);
     let error = run(SUMS, &queues).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a: the received arrays have other shapes than expected"
+        "a: the shapes of the received arrays differ from the expected ones"
     );
     assert!(matches!(
         evaluate(&module(SUMS), &[]),
@@ -71,7 +71,7 @@ fn a_program_may_begin_to_receive_before_it_sends() {
     let error = run(&silent, &queues).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "rd: nothing was received on channel 1 within 0.02 s"
+        "rd: no data arrived on channel 1 within 0.02 s"
     );
     // Transfers between devices are not handled by the host.
     let to_device = ECHO.replace(", is_host_transfer=true", "");

@@ -146,7 +146,12 @@ impl ComputationBuilder<'_> {
     fn get(&self, id: InstructionId) -> Result<&Instruction, Error> {
         let place = id.index().checked_sub(self.base);
         let found = place.and_then(|place| self.instructions.get(place));
-        found.ok_or_else(|| Error::input(format!("{id} is not of the computation `{}`", self.name)))
+        found.ok_or_else(|| {
+            Error::input(format!(
+                "{id} does not belong to the computation `{}`",
+                self.name
+            ))
+        })
     }
 
     /// The shape of an instruction of this computation.
@@ -158,7 +163,8 @@ impl ComputationBuilder<'_> {
     pub fn annotations_mut(&mut self, id: InstructionId) -> Result<&mut Annotations, Error> {
         self.get(id)?;
         let found = self.instructions.get_mut(id.index() - self.base);
-        let found = found.ok_or_else(|| Error::bug("an instruction was lost"))?;
+        let found =
+            found.ok_or_else(|| Error::bug("an instruction of the draft does not exist"))?;
         Ok(found.annotations.get_or_insert_default())
     }
 

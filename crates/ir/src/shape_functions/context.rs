@@ -149,7 +149,7 @@ impl<'a, P: Provider> Context<'a, P> {
         let place = usize::try_from(dim).ok().filter(|&place| place < rank);
         place.ok_or_else(|| {
             self.error(format_args!(
-                "there is no dimension {dim} among {rank} dimensions"
+                "dimension {dim} is out of range for rank {rank}"
             ))
         })
     }

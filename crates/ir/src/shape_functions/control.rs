@@ -130,7 +130,7 @@ impl<P: Provider> Context<'_, P> {
             },
             Op::Conditional { branches, .. } => match branches.first() {
                 Some(&branch) => self.call(branch),
-                None => Err(self.error("there are no branches")),
+                None => Err(self.error("expected at least one branch")),
             },
             Op::AfterAll => Ok(ShapeOf::Same(Shape::Token)),
             Op::Outfeed { .. } => Ok(ShapeOf::Same(Shape::Token)),
@@ -185,7 +185,7 @@ impl<P: Provider> Context<'_, P> {
         match element {
             Some(element) => Ok(ShapeOf::Same(without_layouts(element))),
             None => Err(self.error(format_args!(
-                "there is no element {index} in a tuple of {}",
+                "element {index} is out of range for a tuple of {} elements",
                 elements.len()
             ))),
         }
@@ -241,7 +241,7 @@ impl<P: Provider> Context<'_, P> {
                     without_layouts(received),
                     Shape::Token,
                 ]))),
-                _ => Err(self.error("the operand must be what a `recv` gives")),
+                _ => Err(self.error("the operand must be the result of a `recv`")),
             },
             _ => self.as_stated(),
         }

@@ -118,7 +118,7 @@ impl<P: Provider> Context<'_, P> {
         }
         let total = slice.len() + index_sizes.len();
         let roles = dims.roles([rank, self.rank(1)?, total]);
-        let roles = roles.ok_or_else(|| self.error("dimension numbers do not go together"))?;
+        let roles = roles.ok_or_else(|| self.error("the dimension numbers are inconsistent"))?;
         let zero = self.literal(0);
         let mut result: Sizes<P::Index> = SmallVec::from_elem(zero, total);
         let offsets = roles.operand.iter().map(|dim| dim.offset).zip(taken);
@@ -186,7 +186,7 @@ impl<P: Provider> Context<'_, P> {
         let ranks = [self.rank(0)?, self.rank(indices)?, self.rank(update)?];
         self.increasing(&dims.update_window_dims, ranks[2])?;
         let roles = dims.roles(ranks).ok_or_else(|| {
-            self.error("the updates have another number of dimensions than indices and windows")
+            self.error("the number of update dimensions does not fit the indices and windows")
         })?;
         for (dim, gathered) in roles.operand.iter().enumerate() {
             if let Some(place) = gathered.offset {

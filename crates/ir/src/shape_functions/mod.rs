@@ -57,7 +57,7 @@ pub fn infer_shape(
         shape.resolve(&mut |size: Term| match size.depth() {
             0..=MAX_TERM_DEPTH => Ok(to_dim(module, size, operands)),
             _ => Err(Error::limit(format!(
-                "the size of the result of `{}` is too long a formula",
+                "the formula for a result size of `{}` is too long",
                 op.opcode()
             ))),
         })?
@@ -66,7 +66,7 @@ pub fn infer_shape(
     match is_manageable(&shape, MAX_TUPLE_DEPTH, &mut leaves) {
         true => Ok(shape),
         false => Err(Error::limit(format!(
-            "tuples of more than {MAX_LEAVES} leaves or {MAX_TUPLE_DEPTH} levels are not handled"
+            "tuples of more than {MAX_LEAVES} leaves or {MAX_TUPLE_DEPTH} levels are not supported"
         ))),
     }
 }

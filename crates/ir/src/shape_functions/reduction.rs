@@ -86,7 +86,7 @@ impl<P: Provider> Context<'_, P> {
         }
         match self.result_of(callee)?.as_array() {
             Some(result) => Ok(array(result.element_type, self.dims(0)?)),
-            None => Err(self.error("the applied computation must give a scalar")),
+            None => Err(self.error("the applied computation must return a scalar")),
         }
     }
 

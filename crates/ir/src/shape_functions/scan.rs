@@ -15,15 +15,15 @@ impl<P: Provider> Context<'_, P> {
         let carries = usize::try_from(carries).ok();
         let inputs = carries.and_then(|carries| self.operands.len().checked_sub(carries));
         let Some((carries, inputs)) = carries.zip(inputs) else {
-            return Err(self.error("the scan has fewer values than `num_carries` states"));
+            return Err(self.error("the scan has fewer operands or results than `num_carries`"));
         };
         let given = self.result_of(step)?;
         let given = given.as_tuple().unwrap_or(std::slice::from_ref(given));
         let Some(outputs) = given.len().checked_sub(carries) else {
-            return Err(self.error("the step gives fewer values than there are carries"));
+            return Err(self.error("the step returns fewer values than `num_carries`"));
         };
         if inputs + outputs == 0 {
-            return Err(self.error("there is neither an input nor an output to scan along"));
+            return Err(self.error("expected at least one input or output to scan"));
         }
         let size = self.scanned_size(dimension, inputs)?;
         let mut shapes = Vec::with_capacity(given.len());
@@ -35,7 +35,7 @@ impl<P: Provider> Context<'_, P> {
                 Shape::Array(array) if place <= array.rank() => {
                     array.dims.insert(place, size.clone());
                 }
-                _ => return Err(self.error("an output has no place for the scanned dimension")),
+                _ => return Err(self.error("an output lacks the scanned dimension")),
             }
             shapes.push(shape);
         }

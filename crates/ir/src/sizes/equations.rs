@@ -74,7 +74,7 @@ pub(super) fn fixed(
             return Err(Error::input(message).with_help(help));
         };
         if size < 0 {
-            let message = format!("`{wanted}` cannot be {size}: sizes are not negative");
+            let message = format!("`{wanted}` cannot be {size}: expected a non-negative size");
             return Err(Error::input(message));
         }
         equations.push(Equation {
@@ -183,7 +183,7 @@ impl Collector<'_> {
             for dim in leaf.as_array().map_or(&[][..], |array| &array.dims) {
                 if let Dim::Bounded { bound, size } = dim {
                     let bound = Term::constant(*bound);
-                    self.require(Cmp::Le, size, &bound, "a size and its bound");
+                    self.require(Cmp::Le, size, &bound, "a dynamic size and its bound");
                 }
             }
         });

@@ -282,7 +282,7 @@ fn solve(
         }
     }
     Err(Error::bug(
-        "copying shared computations for their sizes did not end",
+        "copying shared computations for their sizes did not terminate",
     ))
 }
 

@@ -197,7 +197,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         if let Some(name) = raw.name
             && self.names.insert(name, id).is_some()
         {
-            let message = format!("there is an instruction `{name}` already");
+            let message = format!("an instruction `{name}` is already defined");
             return Err(self.scope.error(span, message));
         }
         if let Op::Parameter(number) = self.module[id].op {
@@ -222,7 +222,7 @@ impl<'s, 'a> Builder<'s, 'a> {
                     return Err(Error::bug("a nested operand was not built")
                         .at(self.scope.source, operand.span));
                 };
-                let message = format!("there is no instruction `{name}` before this one");
+                let message = format!("no instruction `{name}` is defined before this one");
                 return Err(self.scope.error(operand.span, message));
             };
             for &element in &operand.elements {
@@ -352,7 +352,7 @@ impl<'s, 'a> Builder<'s, 'a> {
             for (name, span) in names {
                 let found = self.names.get(name).copied();
                 ids.push(found.ok_or_else(|| {
-                    let message = format!("there is no instruction `{name}` here");
+                    let message = format!("no instruction `{name}` is defined here");
                     self.scope.error(span, message)
                 })?);
             }
@@ -380,7 +380,7 @@ impl<'s, 'a> Builder<'s, 'a> {
                 Ok(())
             }
             _ => {
-                let message = format!("there is a parameter {number} already");
+                let message = format!("parameter {number} is already defined");
                 Err(self.scope.error(span, message))
             }
         }

@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
     /// As [`Self::new`], with options.
     pub(crate) fn with_options(source: &'a str, options: &ReadOptions<'a>) -> Result<Self, Error> {
         if u32::try_from(source.len()).is_err() {
-            return Err(Error::limit("texts of 4 GiB and more are not read"));
+            return Err(Error::limit("texts of 4 GiB or more are not supported"));
         }
         let mut cursor = Self {
             source,

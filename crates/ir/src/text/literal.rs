@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
         if self.peek() == Some(Token::BraceOpen) && self.peek_second() == Some(Token::Ellipsis) {
             return Err(self
                 .error("the elements of this constant were left out of the text")
-                .with_help("print the program with large constants included, e.g. with XLA's print_large_constants option; or make the elements up (`--fill-elided SEED`)"));
+                .with_help("print the program with large constants included, e.g. with XLA's print_large_constants option; or generate the elements (`--fill-elided SEED`)"));
         }
         let mut count = 0i64;
         self.nested(|cursor| {

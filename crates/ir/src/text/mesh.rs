@@ -32,14 +32,17 @@ impl Cursor<'_> {
             devices: None,
         };
         let count = mesh.device_count().ok_or_else(|| {
-            self.error_at(span, format!("a mesh has 1 to {MAX_MESH_DEVICES} devices"))
+            self.error_at(
+                span,
+                format!("expected a mesh of 1 to {MAX_MESH_DEVICES} devices"),
+            )
         })?;
         if self.eat(Token::Comma) {
             mesh.devices = Some(self.devices(count)?);
         }
         let parts = self.axis_parts(&mesh.axes)?;
         mesh.groups(&parts)
-            .ok_or_else(|| self.error_at(span, "the named parts do not divide their axes"))
+            .ok_or_else(|| self.error_at(span, "the sub-axes do not divide their axes"))
     }
 
     fn axes(&mut self) -> Result<Vec<(String, i64)>, Error> {

@@ -157,8 +157,8 @@ fn at_module(cursor: &Cursor<'_>) -> bool {
 
 fn second_module(cursor: &Cursor<'_>) -> Error {
     cursor
-        .error("a second module begins here: a text is one program")
-        .with_help("cut the file in front of each `HloModule` and give one of the parts")
+        .error("a second module begins here: expected one program")
+        .with_help("split the file before each `HloModule`, and pass one of the parts")
 }
 
 /// Whether an instruction comes next.

@@ -96,7 +96,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
         match self.need_ints("dimensions")?.as_slice() {
             [dimension] => Ok(*dimension),
             _ => {
-                let message = format!("`{}` takes one dimension", self.opcode);
+                let message = format!("expected one dimension of `{}`", self.opcode);
                 Err(self.scope.error(self.span, message))
             }
         }

@@ -18,11 +18,11 @@ pub(crate) fn callees_first<'a>(
     for (index, computation) in computations.iter().enumerate() {
         let at = |message: String| Error::input(message).at(source, computation.span);
         if by_name.insert(computation.name, index).is_some() {
-            let message = format!("there is a computation `{}` already", computation.name);
+            let message = format!("a computation `{}` is already defined", computation.name);
             return Err(at(message));
         }
         if computation.entry && entry.replace(index).is_some() {
-            return Err(at("there is an ENTRY computation already".to_owned()));
+            return Err(at("an ENTRY computation is already defined".to_owned()));
         }
     }
     let Some(last) = computations.len().checked_sub(1) else {
@@ -36,7 +36,7 @@ pub(crate) fn callees_first<'a>(
             let message = format!("`{}` calls itself", computation.name);
             Error::input(message).at(source, computation.span)
         }
-        None => Error::bug("a computation was lost"),
+        None => Error::bug("a computation in a call cycle does not exist"),
     })?;
     let place = order.iter().position(|&index| index == entry).unwrap_or(0);
     if order.is_sorted() {

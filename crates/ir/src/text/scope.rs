@@ -19,7 +19,7 @@ impl<'a> Scope<'a> {
         self.computations
             .get(name)
             .copied()
-            .ok_or_else(|| self.error(span, format!("there is no computation `{name}`")))
+            .ok_or_else(|| self.error(span, format!("no computation `{name}` is defined")))
     }
 }
 

@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
             Ok(())
         })?;
         if dims.len() > MAX_RANK {
-            let message = format!("arrays of more than {MAX_RANK} dimensions are not read");
+            let message = format!("arrays of more than {MAX_RANK} dimensions are not supported");
             return Err(Error::limit(message).at(self.source(), start));
         }
         let layout = if self.at_layout(dims.len()) {
@@ -144,7 +144,8 @@ impl<'a> Cursor<'a> {
             }
         }
         layout.minor_to_major = permutation(&numbers, rank).ok_or_else(|| {
-            let message = format!("minor_to_major lists each of the {rank} dimensions once");
+            let message =
+                format!("expected minor_to_major to list each of the {rank} dimensions once");
             self.error_at(span, message)
         })?;
         if self.eat(Token::Colon) {
@@ -152,7 +153,7 @@ impl<'a> Cursor<'a> {
                 self.layout_property(&mut layout, rank)?;
             }
             if let Some(token @ (Token::Hash | Token::Star)) = self.peek() {
-                let message = format!("{} belongs to sparse layouts", token.describe());
+                let message = format!("{} is only valid in sparse layouts", token.describe());
                 return Err(self
                     .error(message)
                     .with_help("sparse layouts are not supported"));
@@ -246,7 +247,7 @@ impl<'a> Cursor<'a> {
         let in_range = usize::try_from(dimension).is_ok_and(|dimension| dimension < rank);
         let increasing = indices.is_sorted_by(|a, b| a < b) && indices.iter().all(|&i| i > 0);
         if !in_range || !increasing {
-            let message = "a split names a dimension and strictly increasing indices";
+            let message = "expected a split with a dimension and strictly increasing indices";
             return Err(self.error_at(span, message));
         }
         Ok(SplitConfig { dimension, indices })

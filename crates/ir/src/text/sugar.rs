@@ -78,7 +78,7 @@ fn wrap<'a>(
     for (index, shape) in operand_shapes.into_iter().enumerate() {
         let Some(&parameter) = NAMES.get(index) else {
             return Err(Error::limit(
-                "this many operands of a `-start` are not read",
+                "a `-start` with this many operands is not supported",
             ));
         };
         operands.push(RawOperand {

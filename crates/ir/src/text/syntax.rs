@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
         let mut instruction = self.operation(start, shape, instructions, true)?;
         instruction.name = Some(name.text);
         if is_root && root.replace(instructions.len()).is_some() {
-            return Err(self.error_at(start, "this computation has a ROOT already"));
+            return Err(self.error_at(start, "this computation already has a ROOT"));
         }
         instructions.push(instruction);
         Ok(())
@@ -272,7 +272,7 @@ impl<'a> Cursor<'a> {
         while self.eat(Token::Comma) {
             let attribute = self.attribute()?;
             if attributes.iter().any(|other| other.name == attribute.name) {
-                let message = format!("`{}` is given twice", attribute.name);
+                let message = format!("`{}` is specified twice", attribute.name);
                 return Err(self.error_at(attribute.span, message));
             }
             attributes.push(attribute);

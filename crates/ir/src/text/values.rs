@@ -287,7 +287,9 @@ impl<'a> Cursor<'a> {
                 window = vec![WindowDim::TRIVIAL; values.len()];
             }
             if seen.contains(&field.text) {
-                return Err(self.error_at(field.span, format!("`{}` is given twice", field.text)));
+                return Err(
+                    self.error_at(field.span, format!("`{}` is specified twice", field.text))
+                );
             }
             seen.push(field.text);
             if values.len() != window.len() {
@@ -535,7 +537,7 @@ impl<'a> Cursor<'a> {
             })
         });
         dims.ok_or_else(|| {
-            let message = "each part of dimension labels names every dimension once";
+            let message = "expected dimension labels that name every dimension once in each part";
             self.error_at(lexeme.span, message)
         })
     }

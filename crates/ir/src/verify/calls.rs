@@ -40,7 +40,7 @@ impl Signature<'_> {
         for (number, (found, expected)) in self.parameters.iter().zip(expected).enumerate() {
             if !found.may_equal(expected) {
                 return Err(Error::input(format!(
-                    "parameter {number} of `{}` must be {expected:#}, it is {found:#}",
+                    "parameter {number} of `{}` must be {expected:#}, found {found:#}",
                     self.name
                 )));
             }
@@ -52,7 +52,7 @@ impl Signature<'_> {
         match self.result.may_equal(expected) {
             true => Ok(()),
             false => Err(Error::input(format!(
-                "`{}` must give {expected:#}, it gives {:#}",
+                "`{}` must return {expected:#}, but it returns {:#}",
                 self.name, self.result
             ))),
         }
@@ -204,7 +204,7 @@ fn check_scan(
     {
         if !given.may_equal(expected) {
             return Err(Error::input(format!(
-                "`{}` must give {expected:#} as carry {number}, it gives {given:#}",
+                "`{}` must return {expected:#} as carry {number}, but it returns {given:#}",
                 signature.name
             )));
         }
@@ -235,7 +235,7 @@ fn check_lapack(
     match instruction.shape.may_equal(&expected) {
         true => Ok(()),
         false => Err(Error::input(format!(
-            "the routine gives {expected:#}, not {:#}",
+            "the routine returns {expected:#}, not {:#}",
             instruction.shape
         ))),
     }
@@ -245,7 +245,7 @@ fn check_lapack(
 /// is swapped with, and the permutation of all rows.
 fn check_lu(instruction: &Instruction, operands: &[&Shape]) -> Result<(), Error> {
     let [operand] = operands else {
-        return Err(Error::input("`LuDecomposition` has one operand"));
+        return Err(Error::input("expected one operand of `LuDecomposition`"));
     };
     let matrix = operand.as_array();
     let Some((matrix, [batch @ .., rows, columns])) = matrix.map(|a| (a, &a.dims[..])) else {
@@ -311,7 +311,7 @@ fn check_branches(
     };
     if !fits {
         return Err(Error::input(format!(
-            "{} branches cannot be chosen from by {selector:#}: two take a pred[], any number an s32[]",
+            "{} branches cannot be selected by {selector:#}: expected a pred[] for two branches, or an s32[] for any number",
             branches.len()
         )));
     }

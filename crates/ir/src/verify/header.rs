@@ -42,7 +42,9 @@ pub(super) fn check(module: &Module, errors: &mut Vec<Error>) {
             (Some(from), Some(to)) => {
                 report(format!("input_output_alias: {from:#} cannot become {to:#}"));
             }
-            _ => report("input_output_alias names a place that does not exist".to_owned()),
+            _ => report(
+                "input_output_alias names a parameter or an output that does not exist".to_owned(),
+            ),
         }
         if aliased.contains(&&alias.output_index) {
             report("input_output_alias names an output twice".to_owned());
@@ -54,7 +56,7 @@ pub(super) fn check(module: &Module, errors: &mut Vec<Error>) {
             .ok()
             .and_then(|number| parameters.get(number));
         if shape.and_then(|shape| place_in(shape, index)).is_none() {
-            report("buffer_donor names a place that does not exist".to_owned());
+            report("buffer_donor names a parameter that does not exist".to_owned());
         }
     }
 }

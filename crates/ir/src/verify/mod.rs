@@ -81,7 +81,7 @@ impl<'m> Verifier<'m> {
         let mut names = FxHashSet::default();
         for (id, computation) in &module.computations {
             if !names.insert(&*computation.name) {
-                let message = format!("there are two computations `{}`", computation.name);
+                let message = format!("two computations have the name `{}`", computation.name);
                 self.report(Error::input(message).at(&module.source, computation.span));
             }
             // Shape functions inspect callees, so a computation is checked only if its callees have
@@ -137,7 +137,7 @@ impl<'m> Verifier<'m> {
                 self.report_at(found, Error::input(message));
             }
             if !names.insert(&*found.name) {
-                self.report_at(found, Error::input("the name is given twice"));
+                self.report_at(found, Error::input("the name is used twice"));
             }
             for (number, &operand) in found.operands.iter().enumerate() {
                 if self.owner[operand] != id.index() as u32 + 1 {
@@ -149,7 +149,7 @@ impl<'m> Verifier<'m> {
             if let Op::Parameter(number) = found.op {
                 parameters += 1;
                 if computation.parameters.get(number as usize) != Some(&instruction) {
-                    let message = format!("parameter {number} is not in its place");
+                    let message = format!("parameter {number} is out of order");
                     self.report_at(found, Error::input(message));
                 }
             }

@@ -74,13 +74,13 @@ fn grammar() {
         "ROOT x = abs(a)\nROOT y = abs(a)",
         2,
         1,
-        "this computation has a ROOT already",
+        "this computation already has a ROOT",
     );
     check(
         "x = abs(a), metadata={}, metadata={}",
         1,
         26,
-        "`metadata` is given twice",
+        "`metadata` is specified twice",
     );
     check(
         "x = iota(), iota_dimension=99999999999999999999",
@@ -116,13 +116,13 @@ fn headers() {
         "e { a = f32[] parameter(0) }\ne { a = f32[] parameter(0) }",
         2,
         1,
-        "there is a computation `e` already",
+        "a computation `e` is already defined",
     );
     check_text(
         "ENTRY e { a = f32[] parameter(0) }\nENTRY f { a = f32[] parameter(0) }",
         2,
         7,
-        "there is an ENTRY computation already",
+        "an ENTRY computation is already defined",
     );
     check_text(
         "e (a: f32[]) -> f32[3] { a = f32[] parameter(0) }",
@@ -140,13 +140,13 @@ fn headers() {
         "HloModule m, input_output_alias={ {1}: (0, {}) }\ne { a = f32[] parameter(0) }",
         1,
         1,
-        "input_output_alias names a place that does not exist",
+        "input_output_alias names a parameter or an output that does not exist",
     );
     check_text(
         "HloModule m, buffer_donor={ (4, {}) }\ne { a = f32[] parameter(0) }",
         1,
         1,
-        "buffer_donor names a place that does not exist",
+        "buffer_donor names a parameter that does not exist",
     );
 }
 
@@ -156,38 +156,38 @@ fn names() {
         "x = f32[2,3] abs(c)",
         1,
         18,
-        "there is no instruction `c` before this one",
+        "no instruction `c` is defined before this one",
     );
     check(
         "x = abs(y)\ny = abs(a)",
         1,
         9,
-        "there is no instruction `y` before this one",
+        "no instruction `y` is defined before this one",
     );
     check(
         "a = f32[3] abs(b)",
         1,
         1,
-        "there is an instruction `a` already",
+        "an instruction `a` is already defined",
     );
     check(
         "x = call(a), to_apply=g",
         1,
         23,
-        "there is no computation `g`",
+        "no computation `g` is defined",
     );
     check("x = call(a), to_apply=main", 0, 7, "`main` calls itself");
     check(
         "x = abs(a), control-predecessors={q}",
         1,
         35,
-        "there is no instruction `q` here",
+        "no instruction `q` is defined here",
     );
     check(
         "p = f32[] parameter(1)",
         1,
         1,
-        "there is a parameter 1 already",
+        "parameter 1 is already defined",
     );
     check(
         "p = f32[] parameter(4)",
@@ -319,7 +319,7 @@ fn attributes() {
         "x = f32[] convolution(a, b), dim_labels=bb_io->bf",
         1,
         41,
-        "each part of dimension labels names every dimension once",
+        "expected dimension labels that name every dimension once in each part",
     );
     check(
         "x = reduce-window(b, i), window={size=2 pad=1_1_0}, to_apply=add",
@@ -331,13 +331,13 @@ fn attributes() {
         "x = concatenate(a, a), dimensions={0,1}",
         1,
         1,
-        "`concatenate` takes one dimension",
+        "expected one dimension of `concatenate`",
     );
     check(
         "x = f32[2,3]{1,1} abs(a)",
         1,
         13,
-        "minor_to_major lists each of the 2 dimensions once",
+        "expected minor_to_major to list each of the 2 dimensions once",
     );
     check(
         "x = f32[2,3]{1,0:T(0)} abs(a)",
@@ -409,7 +409,7 @@ fn shapes() {
         "x = f32[2,3] broadcast(b), dimensions={2}",
         1,
         1,
-        "`x`: `broadcast`: there is no dimension 2 among 2 dimensions",
+        "`x`: `broadcast`: dimension 2 is out of range for rank 2",
     );
     check(
         "x = slice(b), slice={[0:4]}",
@@ -479,13 +479,13 @@ fn calls() {
         "x = s32[] reduce(i, i), dimensions={}, to_apply=add",
         1,
         1,
-        "`x`: parameter 0 of `add` must be s32[], it is f32[]",
+        "`x`: parameter 0 of `add` must be s32[], found f32[]",
     );
     check(
         "x = sort(b), dimensions={0}, to_apply=add",
         1,
         1,
-        "`x`: `add` must give pred[], it gives f32[]",
+        "`x`: `add` must return pred[], but it returns f32[]",
     );
     check(
         "x = while(a), condition=add, body=add",
@@ -497,7 +497,7 @@ fn calls() {
         "x = conditional(b, b), branch_computations={add}",
         1,
         1,
-        "`x`: 1 branches cannot be chosen from by f32[3]: two take a pred[], any number an s32[]",
+        "`x`: 1 branches cannot be selected by f32[3]: expected a pred[] for two branches, or an s32[] for any number",
     );
 }
 

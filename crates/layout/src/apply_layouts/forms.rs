@@ -25,7 +25,7 @@ pub(super) struct Asked<'a> {
     pub own: &'a [Permutation],
     /// The logical shapes of the results.
     pub results: &'a [&'a ArrayShape],
-    /// The order that is wanted for the first result.
+    /// The requested order of the first result.
     pub wanted: &'a Permutation,
 }
 

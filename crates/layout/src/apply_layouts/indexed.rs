@@ -1,9 +1,9 @@
 //! Forms of gathers and scatters whose arrays have other orders.
 //!
-//! The dimensions of slices have the operand's order, and those that run over indices have the
-//! order of the indices. So the order of the operand determines the order within slices, wherever
-//! the slices' dimensions are in the other array. The indices keep their order. So does the
-//! sequence in which a scatter processes them, on which sums and last writers depend.
+//! The slice dimensions take the operand's order, and the index dimensions take the order of the
+//! indices. So the order of the operand determines the order within slices, wherever the slice
+//! dimensions are in the other array. The indices keep their order, and a scatter processes them in
+//! the same sequence, because sums and last writers depend on it.
 
 use super::forms::{Asked, Form, listed, moved, sorted};
 use super::order::{Permutation, inverse, row_major};

@@ -40,7 +40,7 @@ pub struct Orders {
     pub values: FxHashMap<ValueId, Permutation>,
     /// The orders of the program's results as the caller gets them; row-major if there is no entry.
     pub results: Vec<Permutation>,
-    /// Transpositions inside loops to be moved to where their operand is made, as is done for the
+    /// Transpositions inside loops that move to the definition of their operand, like the
     /// transpositions that this pass adds.
     pub made_before_loops: FxHashSet<NodeId>,
 }
@@ -220,7 +220,7 @@ impl Pass<'_> {
         }
         let source = &self.old.values[old];
         let Def::Constant(literal) = &source.def else {
-            return Err(Error::internal("a value is read before it is made"));
+            return Err(Error::internal("a value is read before it is defined"));
         };
         let order = self.order(old);
         let value = self.constant(literal, &source.shape, &order)?;
@@ -331,7 +331,7 @@ impl Pass<'_> {
         self.new.nodes[node].results.push(made);
         let open = self.open.get_mut(depth);
         let open =
-            open.ok_or_else(|| Error::internal("a value is made outside of every region"))?;
+            open.ok_or_else(|| Error::internal("a value is defined outside of every region"))?;
         open.nodes.push(node);
         Ok(made)
     }
@@ -359,7 +359,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Rewrites a region whose results are wanted in these orders.
+    /// Rewrites a region whose results must have these orders.
     fn region(
         &mut self,
         region: &Region,

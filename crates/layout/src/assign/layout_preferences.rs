@@ -250,23 +250,23 @@ impl Wish {
             Self::Windows(dims) => format!("windows over {}: not across lanes", list(dims)),
             Self::Slices(dims) => {
                 format!(
-                    "slices of {} at indices that are data: lying together",
+                    "slices of {} at data-dependent indices: contiguous",
                     list(dims)
                 )
             }
             Self::Outside(dims) => format!(
-                "slices lie at many places along {}: outside registers",
+                "slices start at many positions along {}: outside registers",
                 list(dims)
             ),
             Self::Moving(dims) => format!(
-                "slices begin at places along dimensions {} that are data: not inside a tile",
+                "slices start at data-dependent positions along dimensions {}: not inside a tile",
                 list(dims)
             ),
-            Self::Joined(dim) => format!("joined along dimension {dim}: not inside a tile"),
+            Self::Joined(dim) => format!("concatenated along dimension {dim}: not inside a tile"),
             Self::Grouped { .. } => {
-                "of a convolution of groups: in the order of its dimensions".to_owned()
+                "operand of a grouped convolution: in the order of its dimensions".to_owned()
             }
-            Self::InOrder => "read as a whole in the order of its dimensions".to_owned(),
+            Self::InOrder => "read completely in the order of its dimensions".to_owned(),
         }
     }
 }

@@ -225,9 +225,9 @@ impl Reduction {
         }
     }
 
-    /// A variable that should follow a neighbour: for each alternative of the neighbour, one of its
-    /// own alternatives is so much cheaper for the pair than all others that nothing else can
-    /// outweigh it.
+    /// Finds a variable whose choice is determined by a neighbour: for each alternative of the
+    /// neighbour, one alternative of the variable is cheaper for the pair by more than all its
+    /// other costs can change.
     fn follower(&mut self) -> Option<(usize, usize, Vec<usize>)> {
         while let Some(variable) = self.untested.pop_first() {
             if self.gone[variable] {

@@ -49,7 +49,8 @@ impl Cholesky {
                 output: output.wrapping_add(number * size),
                 packed: scratch.cast(),
             };
-            // SAFETY: the caller promises the arrays, the scratch memory and the CPU.
+            // SAFETY: the caller promises arrays and scratch memory of these sizes, and a CPU with
+            // these vector instructions.
             unsafe { dispatch(isa, factor) };
         }
     }
@@ -202,7 +203,7 @@ unsafe fn updated<T: Number, V: Vectors, const ROWS: usize>(
     packed: &[T::Lanes],
 ) -> [T::Lanes; ROWS] {
     let mut sums = [T::ZEROS; ROWS];
-    // SAFETY: the caller promises the matrix and the CPU.
+    // SAFETY: the caller promises a matrix of this size, and a CPU with these vector instructions.
     unsafe {
         for (r, sums) in sums.iter_mut().enumerate().take(rows) {
             *sums = output.lanes(row + r, first, width);

@@ -30,9 +30,9 @@ impl Lu {
     /// permutation that the swaps compose to.
     ///
     /// # Safety
-    /// There are `count` matrices; for each, as many pivots as its smaller side, and as many places
-    /// of the permutation as it has rows; nothing overlaps; `scratch` has [`Self::scratch_bytes`],
-    /// aligned to 64; the CPU has what may be used.
+    /// There are `count` matrices. For each, there are as many pivots as its smaller dimension, and
+    /// as many entries of the permutation as it has rows. Nothing overlaps. `scratch` has
+    /// [`Self::scratch_bytes`], aligned to 64. The CPU has the features that may be used.
     #[inline(always)]
     pub unsafe fn run<T: Number>(
         &self,
@@ -44,7 +44,8 @@ impl Lu {
     ) {
         let steps = self.rows.min(self.columns);
         for number in 0..self.count {
-            // SAFETY: the caller promises the arrays and the CPU.
+            // SAFETY: the caller promises arrays of these sizes, and a CPU with these vector
+            // instructions.
             unsafe {
                 let permutation = permutations.wrapping_add(number * self.rows);
                 let permutation = core::slice::from_raw_parts_mut(permutation, self.rows);
@@ -89,7 +90,8 @@ impl<T: Number> Routine for Elimination<'_, T> {
             // A panel has either columns that are factored or columns after those, not both.
             let end = if first < steps { steps } else { self.columns };
             let width = LANES.min(end - first);
-            // SAFETY: the caller promises the arrays and the CPU.
+            // SAFETY: the caller promises arrays of these sizes, and a CPU with these vector
+            // instructions.
             unsafe {
                 self.update::<V, ROWS>(first.min(steps), (first, width));
                 if first < steps {
@@ -114,7 +116,8 @@ impl<T: Number> Elimination<'_, T> {
         (first, width): (usize, usize),
     ) {
         let a = self.a;
-        // SAFETY: the caller promises the arrays and the CPU.
+        // SAFETY: the caller promises arrays of these sizes, and a CPU with these vector
+        // instructions.
         unsafe {
             let mut row = 0;
             while row < self.rows && known > 0 {
@@ -150,7 +153,8 @@ impl<T: Number> Elimination<'_, T> {
     unsafe fn panel<V: Vectors>(&mut self, first: usize, width: usize) {
         let (a, columns) = (self.a, self.columns);
         let packed = &mut self.packed[first..];
-        // SAFETY: the caller promises the arrays and the CPU.
+        // SAFETY: the caller promises arrays of these sizes, and a CPU with these vector
+        // instructions.
         unsafe {
             for (row, lanes) in packed.iter_mut().enumerate() {
                 *lanes = a.lanes(first + row, first, width);
@@ -202,13 +206,13 @@ unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize)
     for lanes in rows {
         let factor = T::lane(lanes, column).times(reciprocal);
         if factor.size().is_finite() {
-            // SAFETY: the caller promises the instructions.
+            // SAFETY: the caller promises a CPU with these instructions.
             unsafe { T::subtract::<V>(lanes, factor, &own) };
         } else {
             // An infinite factor times the zeros of the columns before is NaN, so these columns are
             // restored.
             let before = *lanes;
-            // SAFETY: as above.
+            // SAFETY: the caller promises a CPU with these instructions.
             unsafe { T::subtract::<V>(lanes, factor, &own) };
             for lane in 0..column {
                 T::set_lane(lanes, lane, T::lane(&before, lane));

@@ -40,7 +40,7 @@ impl<T: Number> Matrix<T> {
     /// There is such an element.
     #[inline(always)]
     unsafe fn get(&self, row: usize, column: usize) -> T {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         unsafe { self.at(row, column).read() }
     }
 
@@ -48,7 +48,7 @@ impl<T: Number> Matrix<T> {
     /// There is such an element, which may be written.
     #[inline(always)]
     unsafe fn set(&self, row: usize, column: usize, to: T) {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         unsafe { self.at(row, column).write(to) }
     }
 
@@ -60,11 +60,11 @@ impl<T: Number> Matrix<T> {
     unsafe fn lanes(&self, row: usize, first: usize, count: usize) -> T::Lanes {
         let mut lanes = T::ZEROS;
         if self.column == 1 && count >= LANES {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller promises that the elements can be accessed.
             return unsafe { contiguous(self.at(row, first)) };
         }
         for lane in 0..count.min(LANES) {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller promises that the elements can be accessed.
             T::set_lane(&mut lanes, lane, unsafe { self.get(row, first + lane) });
         }
         lanes
@@ -79,13 +79,13 @@ impl<T: Number> Matrix<T> {
         if self.column == 1 && count >= LANES {
             let start = self.at(row, first);
             for lane in 0..LANES {
-                // SAFETY: the caller promises the elements.
+                // SAFETY: the caller promises that the elements can be accessed.
                 unsafe { start.add(lane).write(T::lane(lanes, lane)) };
             }
             return;
         }
         for lane in 0..count.min(LANES) {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the caller promises that the elements can be accessed.
             unsafe { self.set(row, first + lane, T::lane(lanes, lane)) };
         }
     }
@@ -99,7 +99,7 @@ impl<T: Number> Matrix<T> {
 unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
     let mut lanes = T::ZEROS;
     for lane in 0..LANES {
-        // SAFETY: the caller promises the elements.
+        // SAFETY: the caller promises that the elements can be accessed.
         T::set_lane(&mut lanes, lane, unsafe { start.add(lane).read() });
     }
     lanes
@@ -126,7 +126,7 @@ unsafe fn tile<T: Number, V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
     for lanes in packed {
         let lanes = *lanes;
         for (sums, start) in own.iter_mut().zip(starts) {
-            // SAFETY: the caller promises the elements, and the instructions.
+            // SAFETY: the caller promises that the elements can be accessed, and the instructions.
             unsafe {
                 let element = start.wrapping_offset(offset).read();
                 let element = match CONJUGATE {
@@ -145,32 +145,35 @@ unsafe fn tile<T: Number, V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
 /// vector registers. `run` must be `#[inline(always)]`.
 trait Routine {
     /// # Safety
-    /// The CPU has the vectors; and what the routine asks for.
+    /// The CPU has the vectors, and the routine's own requirements hold.
     unsafe fn run<V: Vectors, const ROWS: usize>(self);
 }
 
 /// Runs a routine with the widest vectors that may be used.
 ///
 /// # Safety
-/// What the routine asks for; the CPU has what may be used.
+/// The routine's own requirements; the CPU has the features in `isa`.
 #[inline(always)]
 unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
         unsafe fn avx512(routine: impl Routine) {
-            // SAFETY: the caller promises what the routine asks for.
+            // SAFETY: the caller promises the requirements of the routine, and a CPU with these
+            // vectors.
             unsafe { routine.run::<vectors::Avx512, 8>() }
         }
         #[target_feature(enable = "avx2,fma")]
         unsafe fn avx2(routine: impl Routine) {
-            // SAFETY: the caller promises what the routine asks for.
+            // SAFETY: the caller promises the requirements of the routine, and a CPU with these
+            // vectors.
             unsafe { routine.run::<vectors::Avx2, 4>() }
         }
         match isa.width {
-            // SAFETY: the caller promises what the routine asks for, and that the CPU has this.
+            // SAFETY: the caller promises the requirements of the routine, and that the CPU has the
+            // features in `isa`, so it has AVX-512.
             VectorWidth::Avx512 => return unsafe { avx512(routine) },
-            // SAFETY: as above.
+            // SAFETY: as for AVX-512; here the CPU has AVX2 and FMA.
             VectorWidth::Avx2 => return unsafe { avx2(routine) },
             _ => {}
         }
@@ -181,6 +184,7 @@ unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
     use vectors::Neon as Every;
     #[cfg(not(target_arch = "aarch64"))]
     use vectors::Portable as Every;
-    // SAFETY: the caller promises what the routine asks for; every CPU has these vectors.
+    // SAFETY: the caller promises the requirements of the routine, and a CPU with these vectors;
+    // every CPU has these vectors.
     unsafe { routine.run::<Every, 4>() }
 }

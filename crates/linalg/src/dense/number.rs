@@ -85,7 +85,7 @@ macro_rules! real {
                 by: Self,
                 lanes: &[Self; LANES],
             ) {
-                // SAFETY: the caller promises the vectors.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { vectors::subtract::<Self, V>(from, by, lanes) }
             }
 
@@ -95,7 +95,7 @@ macro_rules! real {
                 by: &[Self; LANES],
                 lanes: &[Self; LANES],
             ) {
-                // SAFETY: the caller promises the vectors.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { vectors::subtract_each::<Self, V>(from, by, lanes) }
             }
 
@@ -288,7 +288,7 @@ macro_rules! numbers {
             }
             #[inline(always)]
             unsafe fn less_product<V: Vectors>(self, by: Self, x: Self) -> Self {
-                // SAFETY: the caller promises what the function asks for.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { (-by).multiply_add::<V>(x, self) }
             }
             #[inline(always)]
@@ -305,7 +305,7 @@ macro_rules! numbers {
                 by: Self,
                 lanes: &Self::Lanes,
             ) {
-                // SAFETY: the caller promises what the function asks for.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { Real::subtract::<V>(from, by, lanes) }
             }
             #[inline(always)]
@@ -314,7 +314,7 @@ macro_rules! numbers {
                 by: &Self::Lanes,
                 lanes: &Self::Lanes,
             ) {
-                // SAFETY: the caller promises what the function asks for.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { Real::subtract_each::<V>(from, by, lanes) }
             }
             #[inline(always)]
@@ -404,7 +404,7 @@ macro_rules! numbers {
             }
             #[inline(always)]
             unsafe fn less_product<V: Vectors>(self, by: Self, x: Self) -> Self {
-                // SAFETY: the caller promises what the function asks for.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe {
                     let real = (-by.re).multiply_add::<V>(x.re, self.re);
                     let imaginary = (-by.re).multiply_add::<V>(x.im, self.im);
@@ -429,7 +429,7 @@ macro_rules! numbers {
                 lanes: &Self::Lanes,
             ) {
                 let [re, im] = from;
-                // SAFETY: the caller promises what the function asks for.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe {
                     Real::subtract::<V>(re, by.re, &lanes[0]);
                     Real::subtract::<V>(re, -by.im, &lanes[1]);
@@ -447,7 +447,7 @@ macro_rules! numbers {
                 // when it vectorises.
                 for lane in 0..LANES {
                     let (own, by) = (Self::lane(from, lane), Self::lane(by, lane));
-                    // SAFETY: the caller promises what the function asks for.
+                    // SAFETY: the caller promises a CPU with these vector instructions.
                     let less = unsafe { own.less_product::<V>(by, Self::lane(lanes, lane)) };
                     Self::set_lane(from, lane, less);
                 }

@@ -101,7 +101,8 @@ impl Solve {
                 conjugated: self.conjugated,
                 packed: scratch.cast(),
             };
-            // SAFETY: the caller promises the arrays, the scratch memory and the CPU.
+            // SAFETY: the caller promises arrays and scratch memory of these sizes, and a CPU with
+            // these vector instructions.
             unsafe { dispatch(isa, substitution) };
         }
     }
@@ -122,7 +123,8 @@ struct Substitution<T: Number> {
 impl<T: Number> Routine for Substitution<T> {
     #[inline(always)]
     unsafe fn run<V: Vectors, const ROWS: usize>(self) {
-        // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+        // SAFETY: the caller promises matrices of these sizes, room for the packed rows, and a CPU
+        // with these vector instructions.
         unsafe {
             match self.conjugated {
                 true => self.all::<V, ROWS, true>(),
@@ -140,7 +142,8 @@ impl<T: Number> Substitution<T> {
     /// As [`Solve::run`].
     #[inline(always)]
     unsafe fn all<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(&self) {
-        // SAFETY: the caller promises the matrices and the CPU.
+        // SAFETY: the caller promises matrices of these sizes, and a CPU with these vector
+        // instructions.
         unsafe {
             match self.n {
                 1 => return self.small::<V, 1, CONJUGATE>(),
@@ -156,7 +159,8 @@ impl<T: Number> Substitution<T> {
                 few @ 1..=FEW => few,
                 many => many.min(LANES),
             };
-            // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+            // SAFETY: the caller promises matrices of these sizes, room for the packed rows, and a
+            // CPU with these vector instructions.
             unsafe {
                 match count {
                     1..=FEW => self.one::<V, ROWS, CONJUGATE>(first),
@@ -171,7 +175,7 @@ impl<T: Number> Substitution<T> {
     /// The matrix has the element.
     #[inline(always)]
     unsafe fn element<const CONJUGATE: bool>(&self, row: usize, column: usize) -> T {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         let element = unsafe { self.a.get(row, column) };
         match CONJUGATE {
             true => element.conjugate(),
@@ -187,7 +191,8 @@ impl<T: Number> Substitution<T> {
         first: usize,
         count: usize,
     ) {
-        // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+        // SAFETY: the caller promises matrices of these sizes, room for the packed rows, and a CPU
+        // with these vector instructions.
         unsafe {
             let packed = core::slice::from_raw_parts_mut(self.packed, self.n);
             for row in (0..self.n).step_by(ROWS) {
@@ -224,7 +229,8 @@ impl<T: Number> Substitution<T> {
         sums: &mut [T::Lanes; ROWS],
     ) {
         for r in 0..rows {
-            // SAFETY: the caller promises the matrix and the CPU.
+            // SAFETY: the caller promises a matrix of this size, and a CPU with these vector
+            // instructions.
             unsafe {
                 if !self.unit_diagonal {
                     let diagonal = self.element::<CONJUGATE>(row + r, row + r);
@@ -245,7 +251,8 @@ impl<T: Number> Substitution<T> {
     /// As [`Solve::run`].
     #[inline(always)]
     unsafe fn small<V: Vectors, const N: usize, const CONJUGATE: bool>(&self) {
-        // SAFETY: the caller promises the matrices and the CPU.
+        // SAFETY: the caller promises matrices of these sizes, and a CPU with these vector
+        // instructions.
         unsafe {
             let mut a = [[T::ZERO; N]; N];
             for (row, elements) in a.iter_mut().enumerate() {
@@ -340,7 +347,7 @@ impl<T: Number> Substitution<T> {
     /// [`LANES`] elements can be read.
     #[inline(always)]
     unsafe fn lanes_of_a<const CONJUGATE: bool>(start: *const T) -> T::Lanes {
-        // SAFETY: the caller promises the elements.
+        // SAFETY: the caller promises that the elements can be accessed.
         let mut lanes = unsafe { contiguous(start) };
         if CONJUGATE {
             T::conjugate_each(&mut lanes);
@@ -363,7 +370,8 @@ impl<T: Number> Substitution<T> {
         const SUMS: usize = 4;
         let first = self.first_of(row);
         let mut sums = [T::ZEROS; SUMS];
-        // SAFETY: the caller promises the matrices, what is solved, and the CPU.
+        // SAFETY: the caller promises matrices of these sizes, that the rows before are solved, and
+        // a CPU with these vector instructions.
         unsafe {
             let mut column = 0;
             while column < row {
@@ -393,7 +401,8 @@ impl<T: Number> Substitution<T> {
         own: &mut [T; LANES],
     ) {
         let rest = row % LANES;
-        // SAFETY: the caller promises the matrices, what is solved, and the CPU.
+        // SAFETY: the caller promises matrices of these sizes, that the rows before are solved, and
+        // a CPU with these vector instructions.
         unsafe {
             for column in 0..rest {
                 let solved = self.solved(column).read();

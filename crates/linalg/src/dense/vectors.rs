@@ -56,7 +56,8 @@ pub(super) unsafe fn subtract<R: Copy, V: Products<R>>(
     lanes: &[R; LANES],
 ) {
     let (from, lanes) = (from.as_mut_ptr(), lanes.as_ptr());
-    // SAFETY: the caller promises the vectors; all that is read and written are lanes.
+    // SAFETY: the caller promises a CPU with these vector instructions; all that is read and
+    // written are lanes.
     unsafe {
         let by = V::splat(by);
         for at in (0..LANES).step_by(V::COUNT) {
@@ -80,7 +81,8 @@ pub(super) unsafe fn subtract_each<R: Copy, V: Products<R>>(
     lanes: &[R; LANES],
 ) {
     let (from, by, lanes) = (from.as_mut_ptr(), by.as_ptr(), lanes.as_ptr());
-    // SAFETY: the caller promises the vectors; all that is read and written are lanes.
+    // SAFETY: the caller promises a CPU with these vector instructions; all that is read and
+    // written are lanes.
     unsafe {
         for at in (0..LANES).step_by(V::COUNT) {
             let (own, by) = (V::load(from.add(at)), V::load(by.add(at)));
@@ -138,12 +140,12 @@ macro_rules! products {
                     x: Self::Value,
                 ) -> Self::Value {
                     let [a, b, c] = if $last { [by, x, from] } else { [from, by, x] };
-                    // SAFETY: the caller promises the vectors.
+                    // SAFETY: the caller promises a CPU with these vector instructions.
                     unsafe { arch::$fused(a, b, c) }
                 }
                 #[inline(always)]
                 unsafe fn total(x: Self::Value) -> $ty {
-                    // SAFETY: the caller promises the vectors.
+                    // SAFETY: the caller promises a CPU with these vector instructions.
                     unsafe { $total(x) }
                 }
                 #[inline(always)]
@@ -195,7 +197,7 @@ unsafe fn total_of_8(x: arch::__m256) -> f32 {
         _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps,
         _mm256_castps256_ps128, _mm256_extractf128_ps,
     };
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the caller promises a CPU with these instructions.
     unsafe {
         let four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
         let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -212,7 +214,7 @@ unsafe fn total_of_4(x: arch::__m256d) -> f64 {
         _mm_add_pd, _mm_add_sd, _mm_cvtsd_f64, _mm_unpackhi_pd, _mm256_castpd256_pd128,
         _mm256_extractf128_pd,
     };
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the caller promises a CPU with these instructions.
     unsafe {
         let two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
         _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))

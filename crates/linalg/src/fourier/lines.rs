@@ -37,8 +37,8 @@ pub(super) enum Form<'a, T> {
     },
 }
 
-/// A line as a matrix: it has as many rows as `columns` has elements, and as many columns as `rows`
-/// has.
+/// A line treated as a matrix. Its number of rows is the length of the `columns` transform; its
+/// number of columns is the length of the `rows` transform.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a, T> {
     /// The transform of the columns.
@@ -174,14 +174,15 @@ struct Pairs<T> {
 impl<T: Real> Source<T> for Pairs<T> {
     #[inline(always)]
     unsafe fn load<V: Lanes<T>>(&self, at: usize) -> [V::Value; 2] {
-        // SAFETY: the caller promises the vectors and the elements.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the elements
+        // can be accessed.
         let [re, im] = unsafe { V::load_pairs(self.start.add(2 * at)) };
         if self.is_swapped { [im, re] } else { [re, im] }
     }
 
     #[inline(always)]
     unsafe fn element(&self, at: usize) -> [T; 2] {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         let [re, im] = unsafe { self.start.add(2 * at).cast::<[T; 2]>().read() };
         if self.is_swapped { [im, re] } else { [re, im] }
     }
@@ -198,7 +199,8 @@ struct Products<T> {
 impl<T: Real> Target<T> for Products<T> {
     #[inline(always)]
     unsafe fn store<V: Lanes<T>>(&self, at: usize, [re, im]: [V::Value; 2]) {
-        // SAFETY: the caller promises the vectors and the elements.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the elements
+        // can be accessed.
         unsafe {
             let factor = V::splat(self.factor);
             let (re, im) = (V::mul(re, factor), V::mul(im, factor));
@@ -211,7 +213,7 @@ impl<T: Real> Target<T> for Products<T> {
     unsafe fn set(&self, at: usize, [re, im]: [T; 2]) {
         let (re, im) = (re * self.factor, im * self.factor);
         let pair = if self.is_swapped { [im, re] } else { [re, im] };
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         unsafe { self.start.add(2 * at).cast::<[T; 2]>().write(pair) }
     }
 }
@@ -223,13 +225,14 @@ struct Parts<T>([*mut T; 2]);
 impl<T: Real> Source<T> for Parts<T> {
     #[inline(always)]
     unsafe fn load<V: Lanes<T>>(&self, at: usize) -> [V::Value; 2] {
-        // SAFETY: the caller promises the vectors and the elements.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the elements
+        // can be accessed.
         unsafe { [V::load(self.0[0].add(at)), V::load(self.0[1].add(at))] }
     }
 
     #[inline(always)]
     unsafe fn element(&self, at: usize) -> [T; 2] {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         unsafe { [self.0[0].add(at).read(), self.0[1].add(at).read()] }
     }
 }
@@ -237,7 +240,8 @@ impl<T: Real> Source<T> for Parts<T> {
 impl<T: Real> Target<T> for Parts<T> {
     #[inline(always)]
     unsafe fn store<V: Lanes<T>>(&self, at: usize, [re, im]: [V::Value; 2]) {
-        // SAFETY: the caller promises the vectors and the elements.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the elements
+        // can be accessed.
         unsafe {
             V::store(self.0[0].add(at), re);
             V::store(self.0[1].add(at), im);
@@ -246,7 +250,7 @@ impl<T: Real> Target<T> for Parts<T> {
 
     #[inline(always)]
     unsafe fn set(&self, at: usize, [re, im]: [T; 2]) {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the caller promises that the element can be accessed.
         unsafe {
             self.0[0].add(at).write(re);
             self.0[1].add(at).write(im);
@@ -282,7 +286,8 @@ impl<T: Real> Line<'_, T> {
             Form::Lanes(passes) => {
                 let mut first = 0;
                 while first < array.lines && !is_stopped() {
-                    // SAFETY: the caller promises the vectors, the lines and the memory.
+                    // SAFETY: the caller promises a CPU with these vector instructions, lines that
+                    // exist, and enough memory.
                     unsafe {
                         first += self.lanes::<V>(&passes, array, first, parts, memory);
                     }
@@ -294,7 +299,8 @@ impl<T: Real> Line<'_, T> {
                         return;
                     }
                     let start = array.start(line, self.length);
-                    // SAFETY: as above; lines as matrices have no others between their numbers.
+                    // SAFETY: the caller promises the arrays and memory; a line that is treated as
+                    // a matrix is contiguous.
                     unsafe {
                         let from = Pairs {
                             start: array.from.add(start),
@@ -318,7 +324,7 @@ impl<T: Real> Line<'_, T> {
                     if is_stopped() {
                         return;
                     }
-                    // SAFETY: as above.
+                    // SAFETY: as in the first block of this function.
                     unsafe { self.convolve::<V>([chirp, filter], &matrix, array, line, memory) };
                 }
             }
@@ -349,7 +355,8 @@ impl<T: Real> Line<'_, T> {
         let arrays = memory.rows;
         let (rows, other) = (arrays[0], arrays[1]);
         let start = array.start(first, length);
-        // SAFETY: the caller promises the vectors, the lines and the memory.
+        // SAFETY: the caller promises a CPU with these vector instructions, lines that exist, and
+        // enough memory.
         unsafe {
             let (from, to) = (array.from.add(start), array.to.add(start));
             if are_columns && count == LANES {
@@ -422,8 +429,8 @@ impl<T: Real> Line<'_, T> {
         let [re, im, other, other_im] = memory.parts;
         let own = usize::from(array.is_inverse);
         let (chirp, filter) = (chirp.as_ptr(), filter.as_ptr());
-        // SAFETY: the caller promises the vectors, the lines and the memory, whose parts are of the
-        // convolution's length.
+        // SAFETY: the caller promises a CPU with these vector instructions, lines that exist, and
+        // enough memory, whose parts are of the convolution's length.
         unsafe {
             for k in 0..length {
                 let from = array.from.add(start + k * distance);
@@ -502,7 +509,8 @@ impl<T: Real> Matrix<'_, T> {
                 roots: self.roots.as_ptr().wrapping_add(first),
                 wide,
             };
-            // SAFETY: the caller promises the vectors, the line and the memory.
+            // SAFETY: the caller promises a CPU with these vector instructions, the line and the
+            // memory.
             unsafe {
                 if count == LANES {
                     self.columns.run::<V>(&own, [other, local], &products);
@@ -529,7 +537,7 @@ impl<T: Real> Matrix<'_, T> {
                 first,
             };
             let turned = Rows(turned(first));
-            // SAFETY: as above.
+            // SAFETY: as in the first block of this function.
             unsafe {
                 if count == LANES {
                     self.rows.run::<V>(&turned, [local, other], &own);
@@ -556,7 +564,8 @@ struct Columns<M> {
 impl<T, M: Source<T>> Load<T> for Columns<M> {
     #[inline(always)]
     unsafe fn load<V: Lanes<T>>(&self, row: usize, lane: usize) -> [V::Value; 2] {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the matrix has
+        // this row and these columns.
         unsafe {
             self.matrix
                 .load::<V>(row * self.columns + self.first + lane)
@@ -568,7 +577,8 @@ impl<T, M: Target<T>> Store<T> for Columns<M> {
     #[inline(always)]
     unsafe fn store<V: Lanes<T>>(&self, row: usize, lane: usize, values: [V::Value; 2]) {
         let at = row * self.columns + self.first + lane;
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the matrix has
+        // this row and these columns.
         unsafe { self.matrix.store::<V>(at, values) }
     }
 }
@@ -585,7 +595,8 @@ impl<M> Columns<M> {
     {
         let start = row * self.columns + self.first;
         let whole = count / V::COUNT * V::COUNT;
-        // SAFETY: the caller promises the vectors, the columns and the row.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the columns
+        // and the row exist.
         unsafe {
             for lane in (0..whole).step_by(V::COUNT) {
                 let [re, im] = self.matrix.load::<V>(start + lane);
@@ -611,7 +622,8 @@ impl<M> Columns<M> {
     {
         let start = row * self.columns + self.first;
         let whole = count / V::COUNT * V::COUNT;
-        // SAFETY: the caller promises the vectors, the columns and the row.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the columns
+        // and the row exist.
         unsafe {
             for lane in (0..whole).step_by(V::COUNT) {
                 let pair = [V::load(from.add(lane)), V::load(from.add(LANES + lane))];
@@ -636,7 +648,8 @@ struct Rooted<T> {
 impl<T: Copy> Store<T> for Rooted<T> {
     #[inline(always)]
     unsafe fn store<V: Lanes<T>>(&self, row: usize, lane: usize, [re, im]: [V::Value; 2]) {
-        // SAFETY: the caller promises the vectors and the row, which has roots.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the row
+        // exists and has roots.
         unsafe {
             let root = self.roots.add(2 * row * self.wide + lane);
             let (c, d) = (V::load(root), V::load(root.add(self.wide)));
@@ -657,7 +670,8 @@ impl<T: Copy> Store<T> for Rooted<T> {
 unsafe fn tile<T: Copy, V: Lanes<T>>(from: *const T, to: *mut T) {
     for row in (0..LANES).step_by(V::COUNT) {
         for lane in (0..LANES).step_by(V::COUNT) {
-            // SAFETY: the caller promises the vectors and the rows.
+            // SAFETY: the caller promises a CPU with these vector instructions, and that the rows
+            // exist.
             unsafe {
                 V::transpose(
                     from.add(row * ROW + lane),
@@ -682,7 +696,8 @@ unsafe fn turn_to_rows<T: Real, V: Lanes<T>>(
     parts: [usize; 2],
 ) {
     let numbers = 2 * length;
-    // SAFETY: the caller promises the vectors, the lines and the rows.
+    // SAFETY: the caller promises a CPU with these vector instructions, and that the lines and rows
+    // exist.
     unsafe {
         let is_swapped = parts[0] != 0;
         let whole = numbers / V::COUNT * V::COUNT;
@@ -718,7 +733,8 @@ unsafe fn turn_to_lines<T: Real, V: Lanes<T>>(
     length: usize,
 ) {
     let numbers = 2 * length;
-    // SAFETY: the caller promises the vectors, the lines and the rows.
+    // SAFETY: the caller promises a CPU with these vector instructions, and that the lines and rows
+    // exist.
     unsafe {
         // Forward transforms have no factor.
         if parts[0] != 0 {
@@ -748,7 +764,8 @@ unsafe fn turn_to_lines<T: Real, V: Lanes<T>>(
 unsafe fn swap_parts<T: Copy, V: Lanes<T>>(rows: *mut T, count: usize, by: T) {
     for row in 0..count {
         for lane in (0..LANES).step_by(V::COUNT) {
-            // SAFETY: the caller promises the vectors and the rows.
+            // SAFETY: the caller promises a CPU with these vector instructions, and that the rows
+            // exist.
             unsafe {
                 let by = V::splat(by);
                 let at = rows.add(row * ROW + lane);

@@ -312,7 +312,8 @@ impl<'a, T: Real> Fourier<'a, T> {
             is_inverse: matches!(self.kind(), INVERSE | BACK_TO_REAL),
             factor: self.factor(dim),
         };
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises arrays of the sizes of the transform, and scratch memory of
+        // the required size.
         unsafe { transform(isa, &self.line(dim), &array, memory) }
     }
 
@@ -581,7 +582,8 @@ unsafe fn transform<T: Real>(
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline(never)]
     unsafe fn avx512<T: Real>(line: &Line<'_, T>, array: &Array<T>, memory: &Memory<T>) {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, memory that contains
+        // the lines, and scratch memory of the required size.
         unsafe { line.run::<T::Avx512>(array, memory) }
     }
 
@@ -593,7 +595,8 @@ unsafe fn transform<T: Real>(
     #[target_feature(enable = "avx2")]
     #[inline(never)]
     unsafe fn avx2<T: Real>(line: &Line<'_, T>, array: &Array<T>, memory: &Memory<T>) {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, memory that contains
+        // the lines, and scratch memory of the required size.
         unsafe { line.run::<T::Avx2>(array, memory) }
     }
 
@@ -603,7 +606,8 @@ unsafe fn transform<T: Real>(
     /// As [`Line::run`].
     #[inline(never)]
     unsafe fn baseline<T: Real>(line: &Line<'_, T>, array: &Array<T>, memory: &Memory<T>) {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, memory that contains
+        // the lines, and scratch memory of the required size.
         unsafe { line.run::<T::Baseline>(array, memory) }
     }
 

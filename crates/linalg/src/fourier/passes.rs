@@ -78,7 +78,8 @@ impl<T: Copy> Load<T> for Rows<T> {
     #[inline(always)]
     unsafe fn load<V: Lanes<T>>(&self, row: usize, lane: usize) -> [V::Value; 2] {
         let at = self.at(row, lane);
-        // SAFETY: the caller promises the vectors and the row.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the row
+        // exists.
         unsafe { [V::load(at), V::load(at.add(LANES))] }
     }
 }
@@ -87,7 +88,8 @@ impl<T: Copy> Store<T> for Rows<T> {
     #[inline(always)]
     unsafe fn store<V: Lanes<T>>(&self, row: usize, lane: usize, [re, im]: [V::Value; 2]) {
         let at = self.at(row, lane);
-        // SAFETY: the caller promises the vectors and the row.
+        // SAFETY: the caller promises a CPU with these vector instructions, and that the row
+        // exists.
         unsafe {
             V::store(at, re);
             V::store(at.add(LANES), im);
@@ -113,7 +115,8 @@ impl<T: Real> Passes<'_, T> {
         let [own, other] = arrays;
         let count = self.radices.len();
         let is_four = |pass: usize| self.radices[pass] == FOUR as i64;
-        // SAFETY: the caller promises the vectors, the arrays and the table.
+        // SAFETY: the caller promises a CPU with these vector instructions, the arrays and the
+        // table.
         unsafe {
             let mut first = 0;
             let mut at = own;
@@ -155,7 +158,8 @@ impl<T: Real> Passes<'_, T> {
     /// As [`Self::run`].
     #[inline(always)]
     pub(super) unsafe fn run_in_rows<V: Compiled<T>>(&self, [own, other]: [*mut T; 2]) -> *mut T {
-        // SAFETY: the caller's promise is the function's.
+        // SAFETY: the caller promises a CPU with these vector instructions, arrays with a row for
+        // each element, and a table for the radices.
         unsafe { V::passes(self, 0..self.radices.len(), own, [other, own]) }
     }
 
@@ -179,7 +183,8 @@ impl<T: Real> Passes<'_, T> {
         for &radix in &self.radices[range] {
             let pass = Pass::new(self, &mut state);
             let ends = (&Rows(from), &Rows(to));
-            // SAFETY: the caller promises the vectors, the table and the arrays.
+            // SAFETY: the caller promises a CPU with these vector instructions, the table and the
+            // arrays.
             unsafe {
                 match (radix as usize, pass.left) {
                     (2, _) => pass.two::<V>(ends.0, ends.1),
@@ -263,10 +268,12 @@ macro_rules! compiled {
                 where
                     $name: Lanes<T>,
                 {
-                    // SAFETY: the caller's promise is this function's.
+                    // SAFETY: the caller promises a CPU with these vector instructions, arrays with
+                    // a row for each element, and a table for the radices.
                     unsafe { passes.some::<$name>(range, from, arrays) }
                 }
-                // SAFETY: the caller promises what these vectors are compiled for.
+                // SAFETY: the caller promises a CPU with these vector instructions, arrays with a
+                // row for each element, and a table for the radices.
                 unsafe { compiled(passes, range, from, arrays) }
             }
         }
@@ -308,7 +315,7 @@ unsafe fn times<T: Copy, V: Lanes<T>>(
     [re, im]: Pair<V::Value>,
     [c, d]: Pair<V::Value>,
 ) -> Pair<V::Value> {
-    // SAFETY: the caller promises the vectors.
+    // SAFETY: the caller promises a CPU with these vector instructions.
     unsafe {
         [
             V::sub(V::mul(re, c), V::mul(im, d)),
@@ -321,7 +328,7 @@ unsafe fn times<T: Copy, V: Lanes<T>>(
 /// The CPU has these vectors.
 #[inline(always)]
 unsafe fn sum<T: Copy, V: Lanes<T>>(a: Pair<V::Value>, b: Pair<V::Value>) -> Pair<V::Value> {
-    // SAFETY: the caller promises the vectors.
+    // SAFETY: the caller promises a CPU with these vector instructions.
     unsafe { [V::add(a[0], b[0]), V::add(a[1], b[1])] }
 }
 
@@ -329,7 +336,7 @@ unsafe fn sum<T: Copy, V: Lanes<T>>(a: Pair<V::Value>, b: Pair<V::Value>) -> Pai
 /// The CPU has these vectors.
 #[inline(always)]
 unsafe fn difference<T: Copy, V: Lanes<T>>(a: Pair<V::Value>, b: Pair<V::Value>) -> Pair<V::Value> {
-    // SAFETY: the caller promises the vectors.
+    // SAFETY: the caller promises a CPU with these vector instructions.
     unsafe { [V::sub(a[0], b[0]), V::sub(a[1], b[1])] }
 }
 
@@ -339,7 +346,8 @@ unsafe fn difference<T: Copy, V: Lanes<T>>(a: Pair<V::Value>, b: Pair<V::Value>)
 /// The CPU has these vectors, and the table the number.
 #[inline(always)]
 unsafe fn factor<T: Copy, V: Lanes<T>>(table: *const T, number: usize) -> Pair<V::Value> {
-    // SAFETY: the caller promises the vectors and the number.
+    // SAFETY: the caller promises a CPU with these vector instructions, and that the number can be
+    // accessed.
     unsafe {
         let at = table.add(2 * number);
         [V::splat(at.read()), V::splat(at.add(1).read())]
@@ -380,7 +388,8 @@ impl<T: Real> Pass<T> {
     unsafe fn two<V: Lanes<T>>(&self, from: &impl Load<T>, to: &impl Store<T>) {
         let (part, next) = (self.left * self.stride, self.stride);
         for group in 0..self.left {
-            // SAFETY: the caller promises the table, the arrays and the vectors.
+            // SAFETY: the caller promises a table for the radices, arrays of the sizes of the
+            // transform, and a CPU with these vector instructions.
             unsafe {
                 let w = factor::<T, V>(self.twiddles, group);
                 each!(self, V::COUNT, 2, group, |own, out, lane| {
@@ -400,7 +409,8 @@ impl<T: Real> Pass<T> {
     unsafe fn four<V: Lanes<T>, const LAST: bool>(&self, from: &impl Load<T>, to: &impl Store<T>) {
         let (part, next) = (self.left * self.stride, self.stride);
         for group in 0..self.left {
-            // SAFETY: the caller promises the table, the arrays and the vectors.
+            // SAFETY: the caller promises a table for the radices, arrays of the sizes of the
+            // transform, and a CPU with these vector instructions.
             unsafe {
                 let w0 = factor::<T, V>(self.twiddles, 3 * group);
                 let w1 = factor::<T, V>(self.twiddles, 3 * group + 1);
@@ -450,7 +460,8 @@ impl<T: Real> Pass<T> {
         let half = radix / 2;
         let (part, next) = (self.left * self.stride, self.stride);
         for group in 0..self.left {
-            // SAFETY: the caller promises the table, the arrays and the vectors.
+            // SAFETY: the caller promises a table for the radices, arrays of the sizes of the
+            // transform, and a CPU with these vector instructions.
             unsafe {
                 let twiddles = self.twiddles.add(2 * group * (radix - 1));
                 each!(self, V::COUNT, radix, group, |own, out, lane| {

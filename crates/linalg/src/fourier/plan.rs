@@ -128,7 +128,8 @@ macro_rules! planned {
                 scratch: *mut $ty,
             ) {
                 let transform = Fourier::new(&self.words, &self.numbers);
-                // SAFETY: the caller's promise is the function's.
+                // SAFETY: the caller promises arrays of the sizes of the transform, and scratch
+                // memory of [`Self::scratch_bytes`].
                 unsafe { transform.run(isa, input, output, scratch) }
             }
         }
@@ -251,7 +252,8 @@ fn convolution(length: usize, numbers: &mut Vec<f64>) -> (usize, usize) {
     let transform = Fourier::new(&plan.words, &plan.numbers);
     let mut scratch = vec![f64::ZERO; transform.scratch_bytes() / size_of::<f64>()];
     let mut transformed = vec![0.0; 2 * room];
-    // SAFETY: both arrays have the sizes of the transform, and the scratch memory what it asks for.
+    // SAFETY: both arrays have the sizes of the transform, and the scratch memory has the required
+    // size.
     unsafe {
         transform.run(
             CpuFeatures::default(),

@@ -12,7 +12,8 @@ fn run(kind: FftType, dims: &[usize], count: usize, input: &[f64], results: usiz
         let isa = CpuFeatures::up_to(cpu);
         let mut output = vec![0.0; results];
         let mut scratch = vec![f64::NAN; transform.scratch_bytes() / 8];
-        // SAFETY: the arrays have the transform's sizes, and the scratch memory what it asks for.
+        // SAFETY: the arrays have the transform's sizes, and the scratch memory has the required
+        // size.
         unsafe {
             let (output, scratch) = (output.as_mut_ptr(), scratch.as_mut_ptr());
             transform.run(isa, input.as_ptr(), output, scratch);

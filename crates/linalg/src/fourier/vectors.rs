@@ -45,32 +45,35 @@ macro_rules! lanes {
         impl Lanes<$ty> for $name {
             #[inline(always)]
             unsafe fn add(a: Self::Value, b: Self::Value) -> Self::Value {
-                // SAFETY: the caller promises the vectors.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { arch::$add(a, b) }
             }
             #[inline(always)]
             unsafe fn sub(a: Self::Value, b: Self::Value) -> Self::Value {
-                // SAFETY: the caller promises the vectors.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { arch::$sub(a, b) }
             }
             #[inline(always)]
             unsafe fn mul(a: Self::Value, b: Self::Value) -> Self::Value {
-                // SAFETY: the caller promises the vectors.
+                // SAFETY: the caller promises a CPU with these vector instructions.
                 unsafe { arch::$mul(a, b) }
             }
             #[inline(always)]
             unsafe fn load_pairs(from: *const $ty) -> [Self::Value; 2] {
-                // SAFETY: the caller promises the vectors and the numbers.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // numbers can be accessed.
                 unsafe { $load_pairs(from) }
             }
             #[inline(always)]
             unsafe fn store_pairs(to: *mut $ty, parts: [Self::Value; 2]) {
-                // SAFETY: the caller promises the vectors and the numbers.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // numbers can be accessed.
                 unsafe { $store_pairs(to, parts) }
             }
             #[inline(always)]
             unsafe fn transpose(from: *const $ty, from_row: usize, to: *mut $ty, to_row: usize) {
-                // SAFETY: the caller promises the vectors and the rows.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // rows exist.
                 unsafe { $transpose(from, from_row, to, to_row) }
             }
         }
@@ -88,7 +91,8 @@ macro_rules! transpose {
         /// As [`Lanes::transpose`].
         #[inline(always)]
         unsafe fn $name(from: *const $ty, from_row: usize, to: *mut $ty, to_row: usize) {
-            // SAFETY: the caller promises the vectors and the rows.
+            // SAFETY: the caller promises a CPU with these vector instructions, and that the rows
+            // exist.
             unsafe {
                 let mut rows = [arch::$load(from); $count];
                 for (i, row) in rows.iter_mut().enumerate().skip(1) {
@@ -158,7 +162,8 @@ mod x64 {
             /// As [`Lanes::load_pairs`].
             #[inline(always)]
             unsafe fn $load_name(from: *const $ty) -> [$value; 2] {
-                // SAFETY: the caller promises the vectors and the numbers.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // numbers can be accessed.
                 unsafe {
                     let ($a, $b) = ($load(from), $load(from.add($count)));
                     [$re, $im]
@@ -169,7 +174,8 @@ mod x64 {
             /// As [`Lanes::store_pairs`].
             #[inline(always)]
             unsafe fn $store_name(to: *mut $ty, [$a, $b]: [$value; 2]) {
-                // SAFETY: the caller promises the vectors and the numbers.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // numbers can be accessed.
                 unsafe {
                     $store(to, $low);
                     $store(to.add($count), $high);
@@ -221,7 +227,7 @@ mod x64 {
     /// The CPU has AVX2.
     #[inline(always)]
     unsafe fn in_order(x: __m256) -> __m256 {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the caller promises a CPU with these instructions.
         unsafe { _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(x))) }
     }
 
@@ -302,7 +308,8 @@ mod a64 {
             /// As [`Lanes::load_pairs`].
             #[inline(always)]
             unsafe fn $load_name(from: *const $ty) -> [$value; 2] {
-                // SAFETY: the caller promises the vectors and the numbers.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // numbers can be accessed.
                 let $both(re, im) = unsafe { $load(from) };
                 [re, im]
             }
@@ -311,7 +318,8 @@ mod a64 {
             /// As [`Lanes::store_pairs`].
             #[inline(always)]
             unsafe fn $store_name(to: *mut $ty, [re, im]: [$value; 2]) {
-                // SAFETY: the caller promises the vectors and the numbers.
+                // SAFETY: the caller promises a CPU with these vector instructions, and that the
+                // numbers can be accessed.
                 unsafe { $store(to, $both(re, im)) }
             }
         )*};
@@ -361,18 +369,18 @@ where
         a * b
     }
     unsafe fn load_pairs(from: *const R) -> [R; 2] {
-        // SAFETY: the caller promises the numbers.
+        // SAFETY: the caller promises that the numbers can be accessed.
         unsafe { [from.read(), from.add(1).read()] }
     }
     unsafe fn store_pairs(to: *mut R, [re, im]: [R; 2]) {
-        // SAFETY: the caller promises the numbers.
+        // SAFETY: the caller promises that the numbers can be accessed.
         unsafe {
             to.write(re);
             to.add(1).write(im);
         }
     }
     unsafe fn transpose(from: *const R, _: usize, to: *mut R, _: usize) {
-        // SAFETY: the caller promises the numbers.
+        // SAFETY: the caller promises that the numbers can be accessed.
         unsafe { to.write(from.read()) }
     }
 }

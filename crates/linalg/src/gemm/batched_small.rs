@@ -15,7 +15,7 @@ use tegula_ir::ElementType;
 
 /// The maximum number of rows, of columns and of depth elements.
 const FEW: usize = 8;
-/// The number of adjacent columns from which on their vectors are mostly filled.
+/// With at least this many adjacent columns, most lanes of their vectors are used.
 const LANES: usize = 8;
 /// The minimum number of products for which this pays.
 const MANY: usize = 4;
@@ -92,8 +92,9 @@ impl Small {
         pool.run(parts, &|part| {
             let range = share(self.count, parts, part);
             let arrays = &arrays;
-            // SAFETY: the caller promises what [`super::Product::run`] asks for; the types are the
-            // product's, and each part has its own products.
+            // SAFETY: the caller promises pointers to arrays that contain every element the axes
+            // reach, with `out` overlapping neither operand; the types are the product's, and each
+            // part has its own products.
             unsafe {
                 match (self.double, self.columns.len()) {
                     (false, 0..=1) => self.products::<f32, 1>(arrays, range, adds),
@@ -128,7 +129,8 @@ impl Small {
             let left_here = inner.size - index % inner.size.max(1);
             let here = left_here.min(range.end - index).max(1);
             for _ in 0..here {
-                // SAFETY: the caller promises what [`Self::run`] asks for.
+                // SAFETY: the caller promises arrays of `T` that contain every element the axes
+                // reach.
                 unsafe {
                     self.product::<T, N>(
                         lhs.offset(at_left),
@@ -160,21 +162,24 @@ impl Small {
         let mut table = [[T::default(); N]; FEW];
         for (line, &[_, step]) in table.iter_mut().zip(&self.depth) {
             for (number, &[column, _]) in line.iter_mut().zip(&self.columns) {
-                // SAFETY: the caller promises what [`Self::products`] asks for.
+                // SAFETY: the caller promises arrays of `T` that contain every element the axes
+                // reach.
                 *number = unsafe { *rhs.offset(step + column) };
             }
         }
         for &[row, to] in &self.rows {
             let mut sums = [T::default(); N];
             for (line, &[step, _]) in table.iter().zip(&self.depth) {
-                // SAFETY: the caller promises what [`Self::products`] asks for.
+                // SAFETY: the caller promises arrays of `T` that contain every element the axes
+                // reach.
                 let factor = unsafe { *lhs.offset(row + step) };
                 for (sum, &number) in sums.iter_mut().zip(line) {
                     *sum = *sum + factor * number;
                 }
             }
             for (&sum, &[_, column]) in sums.iter().zip(&self.columns) {
-                // SAFETY: the caller promises what [`Self::products`] asks for.
+                // SAFETY: the caller promises arrays of `T` that contain every element the axes
+                // reach.
                 unsafe {
                     let place = out.offset(to + column);
                     *place = if adds { *place + sum } else { sum };

@@ -436,7 +436,8 @@ impl Product {
         let blocks = Blocks::new(self, table, rows, columns);
         let shared = Shared { arrays, scratch };
         let kept = self.kept_for(table);
-        // SAFETY: the caller promises what [`Self::run`] asks for.
+        // SAFETY: the caller promises pointers to arrays that contain every element the axes reach,
+        // with `out` overlapping neither operand.
         let inexact = kept.is_some() && unsafe { prepacked::is_inexact(arrays.kept) };
         let inexact = AtomicBool::new(inexact);
         pool.run(parts.count(), &|part| {
@@ -460,7 +461,8 @@ impl Product {
                 }
                 worker.enter(&shared.arrays, index);
                 worker.kept = kept.map(|side| self.kept_matrix(shared.arrays.kept, side, index));
-                // SAFETY: the caller promises what [`Self::run`] asks for; parts write different
+                // SAFETY: the caller promises pointers to arrays that contain every element the
+                // axes reach, with `out` overlapping neither operand; parts write different
                 // elements and have their own scratch memory.
                 unsafe { worker.matrix(rows.clone(), columns.clone()) };
             }
@@ -588,7 +590,8 @@ impl<'a> Worker<'a> {
     /// As [`Product::run`]; no other worker has these rows and columns.
     #[inline(never)]
     unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
-        // SAFETY: the caller promises what [`Product::run`] asks for.
+        // SAFETY: the caller promises pointers to arrays that contain every element the axes reach,
+        // with `out` overlapping neither operand.
         unsafe {
             if let Some(function) = self.product.long_rows {
                 self.one_long_row(function, &columns);

@@ -43,7 +43,9 @@ impl Worker<'_> {
                 let units = self.blocks.depth(depth);
                 let target = self.left_panel(&block, &units, units.start);
                 if !self.keeps(Side::Left) {
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
+                    // SAFETY: the caller promises pointers to arrays that contain every element the
+                    // axes reach, and that no other worker has these rows and columns; the block
+                    // fits.
                     unsafe { self.pack_left(&block, &units, target) };
                 }
             }
@@ -59,7 +61,9 @@ impl Worker<'_> {
                     }
                     let units = self.blocks.depth(depth);
                     let left = self.left_panel(&block.rows, &units, units.start);
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
+                    // SAFETY: the caller promises pointers to arrays that contain every element the
+                    // axes reach, and that no other worker has these rows and columns; the block
+                    // fits.
                     unsafe {
                         if !self.keeps(Side::Right) {
                             self.pack_right(&chunk, &units, 0);
@@ -84,8 +88,9 @@ impl Worker<'_> {
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
                 if !self.keeps(Side::Right) {
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
-                    // chunk fit.
+                    // SAFETY: the caller promises pointers to arrays that contain every element the
+                    // axes reach, and that no other worker has these rows and columns; the panels
+                    // of a chunk fit.
                     unsafe { self.pack_right(&chunk, &units, units.start) };
                 }
             }
@@ -100,8 +105,9 @@ impl Worker<'_> {
                     if is_stopped() {
                         return;
                     }
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
-                    // chunk fit.
+                    // SAFETY: the caller promises pointers to arrays that contain every element the
+                    // axes reach, and that no other worker has these rows and columns; the panels
+                    // of a chunk fit.
                     unsafe { self.right_panels(&block, depths) };
                 }
             }
@@ -119,7 +125,8 @@ impl Worker<'_> {
             let units = self.blocks.depth(depth);
             let left = self.left_panel(&block.rows, &units, units.start - from);
             if !self.keeps(Side::Left) {
-                // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
+                // SAFETY: the caller promises pointers to arrays that contain every element the
+                // axes reach, and that no other worker has these rows and columns; the block fits.
                 unsafe { self.pack_left(&block.rows, &units, left) };
             }
         }
@@ -175,7 +182,8 @@ impl Worker<'_> {
                 units,
                 depth,
             };
-            // SAFETY: the caller promises what [`Self::matrix`] asks for.
+            // SAFETY: the caller promises pointers to arrays that contain every element the axes
+            // reach, and that no other worker has these rows and columns.
             unsafe { self.tile(&tile, left.wrapping_add(before), right) };
         }
     }

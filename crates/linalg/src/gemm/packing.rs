@@ -82,7 +82,8 @@ impl Worker<'_> {
                     panels,
                 };
             }
-            // SAFETY: this many were written there, now or when these columns were packed last.
+            // SAFETY: this many panels were written there, either above or when these columns were
+            // last packed.
             let lanes = unsafe { core::slice::from_raw_parts(lanes, self.last_lanes.panels) };
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
@@ -93,7 +94,8 @@ impl Worker<'_> {
                     let skipped = (stretch.start - units.start) * right.stride;
                     let skipped = skipped * self.blocks.unit_bytes;
                     let start = right.start.wrapping_add(skipped).cast_mut();
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for.
+                    // SAFETY: the caller promises pointers to arrays that contain every element the
+                    // axes reach, and that no other worker has these rows and columns.
                     inexact |=
                         unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
                 }
@@ -153,7 +155,8 @@ impl Worker<'_> {
             let lanes = self.lanes(Side::Left, &tile);
             let before = (tile.start - rows.start) * units.len() * self.blocks.unit_bytes;
             let target = target.wrapping_add(before);
-            // SAFETY: the caller promises what [`Self::matrix`] asks for.
+            // SAFETY: the caller promises pointers to arrays that contain every element the axes
+            // reach, and that no other worker has these rows and columns.
             self.inexact |= unsafe { self.pack(Side::Left, &lanes, units, target, tile.len()) };
         }
     }
@@ -176,8 +179,8 @@ impl Worker<'_> {
                 let before =
                     (some.start - rows.start) * units.len() + (stretch.start - units.start);
                 let target = target.cast::<i32>().wrapping_add(before);
-                // SAFETY: the caller promises what [`Self::pack_left`] asks for; this many groups
-                // and rows of units exist.
+                // SAFETY: the caller promises that the left operand's elements can be read, and
+                // room at the target; this many groups and rows of units exist.
                 unsafe {
                     let start = groups.as_mut_ptr().cast();
                     self.inexact |= self.pack(Side::Left, &lanes, &stretch, start, some.len());
@@ -233,7 +236,8 @@ impl Worker<'_> {
                 target: target.wrapping_add(before),
                 width,
             };
-            // SAFETY: the caller promises what [`Self::matrix`] asks for, and the elements from
+            // SAFETY: the caller promises pointers to arrays that contain every element the axes
+            // reach, and that no other worker has these rows and columns, and the elements from
             // `unit` on, `taken` of them, are within the depth.
             inexact |= unsafe { function(&run) };
             unit += taken;

@@ -20,9 +20,9 @@ const ALONG_ROWS_NARROW: usize = 2;
 /// The minimum depth for it: one vector.
 const ALONG_DEPTH: usize = 16;
 
-/// The size in bytes from which on a right operand does not stay in a cache between runs.
+/// A right operand of at least this many bytes does not stay in a cache between runs.
 const FAR_BYTES: usize = 16 << 20;
-/// The size in bytes from which on a right operand does not fit the second-level cache.
+/// A right operand of at least this many bytes does not fit the second-level cache.
 const MIDDLE_BYTES: usize = 1 << 20;
 /// Columns of a panel. A matrix with fewer columns is read sequentially by panels, too.
 const PANEL: usize = 256;
@@ -160,8 +160,9 @@ impl Worker<'_> {
             add: self.product.adds,
             order: order(bytes, columns.len(), depth.rhs),
         };
-        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are adjacent in the
-        // matrix and in the result.
+        // SAFETY: the caller promises pointers to arrays that contain every element the axes reach,
+        // and that no other worker has these rows and columns; columns are adjacent in the matrix
+        // and in the result.
         unsafe { function(&product) };
     }
 
@@ -191,8 +192,9 @@ impl Worker<'_> {
             for (i, row) in rows.clone().enumerate() {
                 let lanes = self.lanes(Side::Left, &(row..row + 1));
                 let target = self.left().wrapping_add(i * depth * unit_bytes);
-                // SAFETY: the caller promises what [`Self::matrix`] asks for; there is room for all
-                // rows.
+                // SAFETY: the caller promises pointers to arrays that contain every element the
+                // axes reach, and that no other worker has these rows and columns; there is room
+                // for all rows.
                 self.inexact |= unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
                 left[i] = target;
             }

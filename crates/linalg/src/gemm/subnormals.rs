@@ -10,8 +10,8 @@ use super::{Arrays, Product};
 use crate::list::List;
 use tegula_ir::ElementType;
 
-/// The relative error of an element from which on a loss counts: a hundredth of the rounding error
-/// of an f32 sum.
+/// The smallest relative error of an element that matters: a hundredth of the rounding error of an
+/// f32 sum.
 const PART: f64 = 1.0 / (1u64 << 31) as f64;
 
 /// Sizes and strides of an array, largest strides first.
@@ -112,7 +112,8 @@ impl Product {
         );
         let out = dims(batch.chain(rows).chain(columns).map(|a| (a.size, a.out)));
         let start = arrays.out.cast_const();
-        // SAFETY: the caller promises what [`Self::run`] asks for.
+        // SAFETY: the caller promises pointers to arrays that contain every element the axes reach,
+        // with `out` overlapping neither operand.
         let smallest = unsafe {
             match self.result {
                 ElementType::F32 => u32::number(extreme(start.cast::<u32>(), &out, i32::min)),
@@ -125,7 +126,8 @@ impl Product {
         }
         let [lhs, rhs] = [(arrays.lhs, lhs), (arrays.rhs, rhs)].map(|(start, dims)| {
             let start = start.cast_const().cast::<u16>();
-            // SAFETY: the caller promises what [`Self::run`] asks for.
+            // SAFETY: the caller promises pointers to arrays that contain every element the axes
+            // reach, with `out` overlapping neither operand.
             u16::number(unsafe { extreme(start, &dims, i16::max) })
         });
         let lost = self.sizes.depth as f64 * f64::from(f32::MIN_POSITIVE) * (lhs + rhs + 1.0);

@@ -6,8 +6,8 @@
 //! products use it: their sums lose nothing significant unless a subnormal number is multiplied by
 //! one of the largest numbers.
 
-/// The number of multiplications from which on the mode is switched: two switches take as long as a
-/// few hundred multiplications in vectors.
+/// The mode is switched for at least this many multiplications: two switches take as long as a few
+/// hundred multiplications in vectors.
 const WORTH: f64 = 4096.0;
 
 /// A guard: until it is dropped, this thread's arithmetic treats subnormal operands as zeros and

@@ -52,10 +52,10 @@ const ALIASED: usize = 4096;
 const HALVES_ROWS: usize = 4 * MAX_ROWS;
 const PAIRS_ROWS: usize = MAX_ROWS;
 /// The maximum number of rows of a tile whose rows map to the same set of the first-level cache,
-/// which has 8 to 12 ways; and the number of rows from which on lower tiles pay.
+/// which has 8 to 12 ways; and the minimum number of rows for which lower tiles are faster.
 const ALIASED_ROWS: usize = 10;
 const MANY_ROWS: usize = 128;
-/// The number of columns from which on packing the left operand costs little compared with
+/// With at least this many columns, packing the left operand costs little compared with
 /// multiplying.
 const MANY_COLUMNS: usize = 256;
 
@@ -87,8 +87,8 @@ pub(super) struct InPlace {
 }
 
 impl InPlace {
-    /// How a product reads its operands; `None` if packing both is better. A large right operand that
-    /// is `fixed` is packed for all runs.
+    /// How a product reads its operands; `None` if packing both is better. A large right operand
+    /// that is `fixed` is packed for all runs.
     #[inline(always)]
     pub(super) fn new(
         memory: &mut Tables,
@@ -487,8 +487,8 @@ impl<'a> Worker<'a> {
             let units = self.blocks.depth(depth);
             for chunk in chunks(columns, self.blocks.columns) {
                 if !right_lies && !self.keeps(Side::Right) {
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
-                    // chunk fit.
+                    // SAFETY: the caller promises arrays with every element the axes reach, and
+                    // that no other worker has these rows and columns; the panels of a chunk fit.
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }
                 for rows in tiles(rows, self.blocks.rows) {
@@ -497,7 +497,8 @@ impl<'a> Worker<'a> {
                     }
                     if !left_lies {
                         let target = self.left();
-                        // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit.
+                        // SAFETY: the caller promises arrays with every element the axes reach, and
+                        // that no other worker has these rows and columns; the rows fit.
                         unsafe {
                             match in_place.kernel.matrices {
                                 true => self.pack_rows(&rows, &units, target),
@@ -516,8 +517,9 @@ impl<'a> Worker<'a> {
                     };
                     let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
                         && chunk.start == columns.start;
-                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit;
-                    // operands that are not read in place are packed.
+                    // SAFETY: the caller promises arrays with every element the axes reach, and
+                    // that no other worker has these rows and columns; the rows fit; operands that
+                    // are not read in place are packed.
                     let inexact = unsafe {
                         let inexact = looks && self.has_subnormals(part);
                         self.part(part, &chunk);
@@ -678,8 +680,8 @@ impl<'a> Worker<'a> {
                         rows.end = below.end;
                     }
                 }
-                // SAFETY: the caller promises what [`Self::in_place`] asks for; a copied panel has
-                // room.
+                // SAFETY: the caller promises readable or packed operands, and exclusive access to
+                // these rows and columns; a copied panel has room.
                 unsafe { self.strided_tiles(part, rows, height, panel, fetch) };
                 if copies && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);
@@ -766,13 +768,15 @@ impl<'a> Worker<'a> {
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
         if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
-            // SAFETY: the caller promises what [`Self::part`] asks for.
+            // SAFETY: the caller promises readable or packed operands, and exclusive access to
+            // these rows and columns.
             return unsafe { function(vectors, &tile) };
         }
         if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
             tile.out = self.product.place(right.out, 2, first);
             tile.turned = Some(step);
-            // SAFETY: the caller promises what [`Self::part`] asks for.
+            // SAFETY: the caller promises readable or packed operands, and exclusive access to
+            // these rows and columns.
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
@@ -788,8 +792,9 @@ impl<'a> Worker<'a> {
             column_offsets: right.scattered,
             add,
         };
-        // SAFETY: the caller promises what [`Self::part`] asks for; there is room for the sums,
-        // which are stored where the offsets of the result say.
+        // SAFETY: the caller promises readable or packed operands, and exclusive access to these
+        // rows and columns; there is room for the sums, which are stored where the offsets of the
+        // result say.
         unsafe {
             (kernel.function)(vectors, &tile);
             (self.table.store)(&stored);

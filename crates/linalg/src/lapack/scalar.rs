@@ -571,7 +571,7 @@ macro_rules! real {
             }
             #[inline(always)]
             fn parts_mut(x: &mut [Self]) -> &mut [$ty] {
-                // SAFETY: as in `parts`; the slice is borrowed for as long as what is given.
+                // SAFETY: as in `parts`; the new slice borrows `x` mutably for its whole lifetime.
                 unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), 2 * x.len()) }
             }
         }

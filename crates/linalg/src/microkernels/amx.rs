@@ -178,8 +178,8 @@ macro_rules! runs {
             sums: &[Rows; 2],
             load: bool,
         ) {
-            // SAFETY: the caller promises what [`RunFn`] asks for; all of a tile's sums have one
-            // distance.
+            // SAFETY: the caller promises [`Configured`] tile registers, steps that can be read,
+            // and sums that can be written; all of a tile's sums have one distance.
             unsafe {
                 match (groups, vectors) {
                     (1, 1) => run!(
@@ -240,7 +240,8 @@ runs!(run_u8, "tdpbusd");
 /// As [`super::strided_tile::StridedFn`]; the registers are [`Configured`]. The left operand is
 /// contiguous along the depth, the right one packed.
 pub(super) unsafe fn bf16(vectors: usize, tile: &Strided<'_>) {
-    // SAFETY: the caller promises what [`super::strided_tile::StridedFn`] asks for.
+    // SAFETY: the caller promises that every row and column can be read and the result written, one
+    // offset for each row, and the kernel's CPU features.
     unsafe { whole_tile::<true>(run_bf16, vectors, tile) };
 }
 
@@ -249,7 +250,8 @@ pub(super) unsafe fn bf16(vectors: usize, tile: &Strided<'_>) {
 /// # Safety
 /// As [`bf16`].
 pub(super) unsafe fn s8(vectors: usize, tile: &Strided<'_>) {
-    // SAFETY: the caller promises what [`bf16`] asks for.
+    // SAFETY: the caller promises [`Configured`] tile registers, a left operand that is contiguous
+    // along the depth, and a packed right operand.
     unsafe { whole_tile::<false>(run_s8, vectors, tile) };
 }
 
@@ -258,7 +260,8 @@ pub(super) unsafe fn s8(vectors: usize, tile: &Strided<'_>) {
 /// # Safety
 /// As [`bf16`].
 pub(super) unsafe fn u8(vectors: usize, tile: &Strided<'_>) {
-    // SAFETY: the caller promises what [`bf16`] asks for.
+    // SAFETY: the caller promises [`Configured`] tile registers, a left operand that is contiguous
+    // along the depth, and a packed right operand.
     unsafe { whole_tile::<false>(run_u8, vectors, tile) };
 }
 
@@ -366,7 +369,8 @@ impl Batch {
     /// # Safety
     /// As [`RunFn`].
     unsafe fn run(&mut self, run: RunFn, size: [usize; 2], sums: &[Rows; 2], load: bool) {
-        // SAFETY: `count` steps were written; the caller promises what [`RunFn`] asks for.
+        // SAFETY: `count` steps were written; the caller promises [`Configured`] tile registers,
+        // steps that can be read, and sums that can be written.
         unsafe {
             let steps = core::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
             run(size, steps, sums, load);

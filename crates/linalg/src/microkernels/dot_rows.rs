@@ -88,7 +88,8 @@ where
     let rhs = dots.rhs.cast::<S>();
     for (row, left) in dots.rows.iter().enumerate() {
         for (i, &column) in dots.columns.iter().enumerate() {
-            // SAFETY: the caller promises what [`DotsFn`] asks for.
+            // SAFETY: the caller promises that every row and column has `depth` elements that can
+            // be read, and that the sums can be written.
             unsafe {
                 let left = core::slice::from_raw_parts(left.cast::<T>(), dots.depth);
                 let right = core::slice::from_raw_parts(rhs.offset(column), dots.depth);
@@ -205,8 +206,8 @@ macro_rules! dots_in_registers {
         pub(super) unsafe fn dots<V: Vector>(dots: &Dots<'_>) {
             for row in (0..dots.rows.len()).step_by($rows) {
                 let rows = (dots.rows.len() - row).min($rows);
-                // SAFETY: the caller promises what [`super::DotsFn`] asks for, and a CPU with these
-                // features.
+                // SAFETY: the caller promises that every row and column has `depth` elements that
+                // can be read, and that the sums can be written, and a CPU with these features.
                 unsafe {
                     let columns = dots.columns.len();
                     let whole = columns - columns % COLUMNS;
@@ -239,8 +240,8 @@ macro_rules! dots_in_registers {
         unsafe fn in_turn<V: Vector>(dots: &Dots<'_>, row: usize, start: usize) {
             /// Vectors processed together, with independent sums.
             const U: usize = 4;
-            // SAFETY: the caller promises what [`dots`] asks for; masks select only elements below
-            // `depth`.
+            // SAFETY: the caller promises that every row and column has `depth` elements that can
+            // be read, and that the sums can be written; masks select only elements below `depth`.
             unsafe {
                 let lhs: *const V::Number = dots.rows.get_unchecked(row).cast();
                 let mut sums = [V::zero(); COLUMNS];
@@ -286,8 +287,8 @@ macro_rules! dots_in_registers {
             start: usize,
         ) {
             let depth = dots.depth;
-            // SAFETY: the caller promises what [`dots`] asks for; masks select only elements below
-            // `depth`.
+            // SAFETY: the caller promises that every row and column has `depth` elements that can
+            // be read, and that the sums can be written; masks select only elements below `depth`.
             unsafe {
                 let lhs: [*const V::Number; M] =
                     core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());

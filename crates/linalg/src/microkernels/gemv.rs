@@ -54,8 +54,9 @@ macro_rules! long_rows {
             /// As [`super::LongRowsFn`], on a CPU with these features.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn long_rows(product: &LongRows) {
-                // SAFETY: the caller promises what [`super::LongRowsFn`] asks for, and a CPU with
-                // these features.
+                // SAFETY: the caller promises that every element of the operands can be read and
+                // every element of the result written, and that the result and the sums overlap
+                // nothing, and a CPU with these features.
                 unsafe {
                     match product.order {
                         Order::Sequential => near(product, NEAR, 0, through::<1, 4>),
@@ -92,8 +93,10 @@ macro_rules! long_rows {
                         add: false,
                         ..*product
                     };
-                    // SAFETY: the caller promises what [`long_rows`] asks for; the memory has room
-                    // for the sums, which start less than a page after its beginning.
+                    // SAFETY: the caller promises that every element of the operands can be read
+                    // and every element of the result written, and that the result and the sums
+                    // overlap nothing; the memory has room for the sums, which start less than a
+                    // page after its beginning.
                     unsafe {
                         through(&part);
                         let out = product.out.cast::<f32>().add(start);
@@ -112,8 +115,9 @@ macro_rules! long_rows {
             #[target_feature(enable = $features)]
             unsafe fn through<const R: usize, const V: usize>(product: &LongRows) {
                 let mut at = 0;
-                // SAFETY: the caller promises what [`long_rows`] asks for; only rows below `depth`
-                // are used.
+                // SAFETY: the caller promises that every element of the operands can be read and
+                // every element of the result written, and that the result and the sums overlap
+                // nothing; only rows below `depth` are used.
                 unsafe {
                     if !product.add {
                         product.out.cast::<f32>().write_bytes(0, product.columns);
@@ -136,8 +140,9 @@ macro_rules! long_rows {
             /// As [`long_rows`](fn@long_rows); the matrix has these rows.
             #[target_feature(enable = $features)]
             unsafe fn rows<const R: usize, const V: usize>(product: &LongRows, at: usize) {
-                // SAFETY: the caller promises what [`long_rows`] asks for; masks select only
-                // existing columns.
+                // SAFETY: the caller promises that every element of the operands can be read and
+                // every element of the result written, and that the result and the sums overlap
+                // nothing; masks select only existing columns.
                 unsafe {
                     let out = product.out.cast::<f32>();
                     let (row, matrix) = (product.row.cast::<f32>(), product.matrix.cast::<f32>());

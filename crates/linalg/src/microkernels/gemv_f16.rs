@@ -99,8 +99,10 @@ impl Halves for F16 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn long_rows<H: Halves, O: Vector>(product: &LongRows) {
     let mut at = 0;
-    // SAFETY: the caller promises what [`LongRowsFn`] asks for, and a CPU with AVX-512 F, BW and
-    // VL; only rows below `depth` are used, and masks select only columns below `columns`.
+    // SAFETY: the caller promises that every element of the operands can be read and every element
+    // of the result written, and that the result and the sums overlap nothing, and a CPU with
+    // AVX-512 F, BW and VL; only rows below `depth` are used, and masks select only columns below
+    // `columns`.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<H, ROWS>(product, at);
@@ -160,7 +162,9 @@ unsafe fn load(sums: *const f32) -> [__m512; 2] {
 unsafe fn rows<H: Halves, const R: usize>(product: &LongRows, at: usize) {
     let (row, matrix) = (product.row.cast::<u16>(), product.matrix.cast::<i16>());
     let sums = product.sums.cast::<f32>();
-    // SAFETY: the caller promises what [`long_rows`] asks for; masks select only existing columns.
+    // SAFETY: the caller promises that every element of the operands can be read and every element
+    // of the result written, and that the result and the sums overlap nothing; masks select only
+    // existing columns.
     unsafe {
         let factors: [_; R] = core::array::from_fn(|r| {
             let bits = *row.offset((at + r) as isize * product.step);

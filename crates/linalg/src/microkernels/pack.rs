@@ -248,7 +248,8 @@ unsafe fn singles<S: Copy + Convert<U>, U: Copy + Default>(run: &Run<'_>) -> boo
     let (source, target) = (run.source.cast::<S>(), run.target.cast::<U>());
     let offsets = run.lanes.offsets();
     for element in 0..run.length {
-        // SAFETY: the caller promises what [`PackFn`] asks for.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written.
         unsafe {
             let source = source.offset(element as isize * run.stride);
             let group = target.add(element * run.width);
@@ -272,7 +273,8 @@ unsafe fn pairs<S: Copy + Convert<u16>, const CHECK: bool>(run: &Run<'_>) -> boo
     let offsets = run.lanes.offsets();
     let mut subnormal = false;
     for unit in 0..run.length.div_ceil(2) {
-        // SAFETY: the caller promises what [`PackFn`] asks for.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written.
         unsafe {
             let source = source.offset(2 * unit as isize * run.stride);
             let group = target.add(unit * run.width);
@@ -303,7 +305,8 @@ unsafe fn quads(run: &Run<'_>) -> bool {
     let offsets = run.lanes.offsets();
     for unit in 0..run.length.div_ceil(4) {
         let count = (run.length - 4 * unit).min(4);
-        // SAFETY: the caller promises what [`PackFn`] asks for.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written.
         unsafe {
             let source = run.source.offset(4 * unit as isize * run.stride);
             let group = target.add(unit * run.width);
@@ -439,7 +442,7 @@ mod tests {
         let native = pack_function(here, ElementType::F32, Arithmetic::F32);
         let portable: PackFn = super::singles::<f32, f32>;
         for function in [portable, native.expect("f32 is packed on every CPU")] {
-            // Rows of so many lanes, every first, second or third element of them.
+            // Rows of this many lanes, every first, second or third element of them.
             for (row, distance) in [(40, 1), (40, 2), (13, 2), (5, 2), (3, 2), (1, 2), (40, 3)] {
                 for count in [1, 7, 16, 17, 31, 32] {
                     let place = |i: usize| i / row * 100 + i % row * distance;

@@ -161,8 +161,8 @@ impl TileKernel {
 #[cfg(target_arch = "x86_64")]
 macro_rules! dispatch {
     ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*]) => {
-        // SAFETY: the caller promises what a tile asks for: panels, sums and a number of rows and
-        // vectors that it has.
+        // SAFETY: the caller promises panels and sums of the tile's sizes, and numbers of rows and
+        // vectors that the tile has.
         unsafe {
             match ($rows, $vectors) {
                 $(
@@ -435,7 +435,8 @@ mod portable {
         target: &Target,
     ) {
         let (left, right) = (left.cast::<T>(), right.cast::<T>());
-        // SAFETY: the caller promises what [`super::TileFn`] asks for.
+        // SAFETY: the caller promises panels of `depth` groups, target rows of `vectors` vectors,
+        // numbers of rows and vectors that the kernel has, and its CPU features.
         unsafe {
             match (rows, vectors) {
                 (1, 1) => tile::<T, 1, 1>(depth, left, right, stride, target),

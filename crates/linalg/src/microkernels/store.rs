@@ -121,7 +121,8 @@ fn rounded_to_bf16(x: f32) -> u16 {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn store_avx2<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
-    // SAFETY: the caller promises what [`StoreFn`] asks for, and a CPU with AVX2.
+    // SAFETY: the caller promises that every number can be read and every element written, and a
+    // CPU with AVX2.
     unsafe { store::<A, D>(tile) };
 }
 
@@ -136,7 +137,8 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     if let Some(offsets) = tile.column_offsets.filter(|_| neighbours(tile.row_offsets)) {
         for (j, &offset) in offsets.iter().take(tile.columns).enumerate() {
             for (i, &row) in tile.row_offsets.iter().enumerate() {
-                // SAFETY: the caller promises what [`StoreFn`] asks for.
+                // SAFETY: the caller promises that every number can be read and every element
+                // written.
                 unsafe {
                     let place = out.offset(offset + row);
                     let number = *source.add(i * tile.stride + j);
@@ -150,7 +152,7 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
         return;
     }
     for (i, &row) in tile.row_offsets.iter().enumerate() {
-        // SAFETY: the caller promises what [`StoreFn`] asks for.
+        // SAFETY: the caller promises that every number can be read and every element written.
         unsafe {
             let (source, out) = (source.add(i * tile.stride), out.offset(row));
             match tile.column_offsets {
@@ -186,16 +188,16 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn narrow<V: vector512::Vector<Element = i16>, D: Copy + Element<f32>>(tile: &Stored<'_>) {
     if tile.column_offsets.is_some() {
-        // SAFETY: the caller promises what [`StoreFn`] asks for, and a CPU with AVX-512 F, BW and
-        // VL.
+        // SAFETY: the caller promises that every number can be read and every element written, and
+        // a CPU with AVX-512 F, BW and VL.
         return unsafe { store::<f32, D>(tile) };
     }
     let (source, out) = (tile.source.cast::<f32>(), tile.out.cast::<i16>());
     for (i, &row) in tile.row_offsets.iter().enumerate() {
         for start in (0..tile.columns).step_by(16) {
             let mask = ((1u32 << (tile.columns - start).min(16)) - 1) as u16;
-            // SAFETY: the caller promises what [`StoreFn`] asks for, and a CPU with AVX-512 F, BW
-            // and VL; the mask selects only the tile's columns.
+            // SAFETY: the caller promises that every number can be read and every element written,
+            // and a CPU with AVX-512 F, BW and VL; the mask selects only the tile's columns.
             unsafe {
                 let numbers = vector512::F32::load(source.add(i * tile.stride + start), mask);
                 V::store(out.offset(row).add(start), mask, numbers);

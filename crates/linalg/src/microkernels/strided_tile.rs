@@ -287,7 +287,8 @@ macro_rules! named_tile {
                 ))
             )]
         unsafe fn named(arguments: &Strided<'_>) {
-            // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for.
+            // SAFETY: the caller promises that every row and column can be read and the result
+            // written, one offset for each row, and the kernel's CPU features.
             unsafe {
                 let whole = $masked && arguments.columns == $v * $lanes;
                 match (whole, super::are_even(arguments.rows, $m)) {
@@ -298,7 +299,8 @@ macro_rules! named_tile {
                 }
             }
         }
-        // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for.
+        // SAFETY: the caller promises that every row and column can be read and the result written,
+        // one offset for each row, and the kernel's CPU features.
         unsafe { named($arguments) }
     }};
 }
@@ -375,8 +377,9 @@ macro_rules! strided_tile {
                         }
                     }
                     let mut sums = [[$zero(); V]; M];
-                    // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
-                    // the mask selects only the remaining columns.
+                    // SAFETY: the caller promises that every row and column can be read and the
+                    // result written, one offset for each row, and the kernel's CPU features; the
+                    // mask selects only the remaining columns.
                     unsafe {
                         let first = if EVEN { rows.read() } else { 0 };
                         let apart = if EVEN && M > 1 { rows.add(1).read() - first } else { 0 };
@@ -506,7 +509,7 @@ macro_rules! strided_tile {
                             named_tile!($module, $features, $lanes, $masked, $t, 2, TURNED, arguments)
                         }
                     )*
-                    other => debug_assert!(false, "there is no tile of {other:?}"),
+                    other => debug_assert!(false, "no tile of {other:?} exists"),
                 }
             }
         }

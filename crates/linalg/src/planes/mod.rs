@@ -232,7 +232,8 @@ impl Planes {
             pool.threads()
         };
         let shared = &Shared { lhs, rhs, out };
-        // SAFETY: the caller promises.
+        // SAFETY: the caller promises pointers to arrays that contain every element the axes reach,
+        // with `out` overlapping neither operand.
         unsafe {
             match &self.form {
                 #[cfg(target_arch = "x86_64")]
@@ -463,7 +464,8 @@ macro_rules! compiled {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
         unsafe fn $name<T: Number>(rows: &Rows<'_>) {
-            // SAFETY: the caller promises what `whole_rows` asks for.
+            // SAFETY: the caller promises that every term can be read and every element written,
+            // and rows of at least [`MIN_ROW`] elements.
             unsafe { whole_rows::<T, $stride, true>(rows) }
         }
     };
@@ -478,7 +480,8 @@ compiled!(avx2_pairs, "avx2,fma", 2);
 /// As [`RowsFn`].
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 unsafe fn neon_plain<T: Number>(rows: &Rows<'_>) {
-    // SAFETY: the caller promises what `whole_rows` asks for.
+    // SAFETY: the caller promises that every term can be read and every element written, and rows
+    // of at least [`MIN_ROW`] elements.
     unsafe { whole_rows::<T, 1, true>(rows) }
 }
 
@@ -488,21 +491,24 @@ unsafe fn neon_plain<T: Number>(rows: &Rows<'_>) {
 /// As [`RowsFn`].
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 unsafe fn neon_pairs<T: Number>(rows: &Rows<'_>) {
-    // SAFETY: the caller promises what `whole_rows` asks for.
+    // SAFETY: the caller promises that every term can be read and every element written, and rows
+    // of at least [`MIN_ROW`] elements.
     unsafe { whole_rows::<T, 2, true>(rows) }
 }
 
 /// # Safety
 /// As [`RowsFn`].
 unsafe fn portable_plain<T: Number>(rows: &Rows<'_>) {
-    // SAFETY: the caller promises what `whole_rows` asks for.
+    // SAFETY: the caller promises that every term can be read and every element written, and rows
+    // of at least [`MIN_ROW`] elements.
     unsafe { whole_rows::<T, 1, false>(rows) }
 }
 
 /// # Safety
 /// As [`RowsFn`].
 unsafe fn portable_pairs<T: Number>(rows: &Rows<'_>) {
-    // SAFETY: the caller promises what `whole_rows` asks for.
+    // SAFETY: the caller promises that every term can be read and every element written, and rows
+    // of at least [`MIN_ROW`] elements.
     unsafe { whole_rows::<T, 2, false>(rows) }
 }
 
@@ -565,13 +571,15 @@ mod avx512 {
 
                 #[target_feature(enable = "avx512f")]
                 unsafe fn load(mask: u32, from: *const $element) -> $register {
-                    // SAFETY: the caller promises the elements of the mask.
+                    // SAFETY: the caller promises that the elements selected by the mask can be
+                    // accessed.
                     unsafe { $load(mask as $mask, from) }
                 }
 
                 #[target_feature(enable = "avx512f")]
                 unsafe fn store(to: *mut $element, mask: u32, x: $register) {
-                    // SAFETY: the caller promises the elements of the mask.
+                    // SAFETY: the caller promises that the elements selected by the mask can be
+                    // accessed.
                     unsafe { $store(to, mask as $mask, x) }
                 }
 
@@ -665,7 +673,8 @@ mod avx512 {
 /// As [`RowsFn`].
 #[inline(always)]
 unsafe fn whole_rows<T: Number, const STRIDE: usize, const FUSED: bool>(rows: &Rows<'_>) {
-    // SAFETY: the caller promises what [`RowsFn`] asks for; rows are as long as the vectors.
+    // SAFETY: the caller promises that every term can be read and every element written, and rows
+    // of at least [`MIN_ROW`] elements; rows are as long as the vectors.
     unsafe {
         match rows.length {
             16.. if size_of::<T>() == 4 => vectors::<T, 16, STRIDE, FUSED>(rows),

@@ -188,7 +188,8 @@ impl SmallPlanes {
         for first in planes.clone().step_by(TOGETHER) {
             // If fewer planes are left, the last one is computed repeatedly.
             let places = core::array::from_fn(|i| place((first + i).min(planes.end - 1)));
-            // SAFETY: the caller promises; the function is for this CPU.
+            // SAFETY: the caller promises arrays that contain every element the axes reach, and
+            // that no other thread writes these planes; the function was chosen for this CPU.
             unsafe { (self.function)(self, &places) };
         }
     }

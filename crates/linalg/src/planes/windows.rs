@@ -143,7 +143,8 @@ impl Windows {
             length,
             bounds: self.bounds.below(first * (self.row.lhs / self.pitch)),
         };
-        // SAFETY: the caller promises.
+        // SAFETY: the caller promises arrays that contain every element of these rows and their
+        // windows, and that no other thread writes these rows.
         unsafe { (self.function)(&plane) };
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
         Op::Load { strides, masked } => {
             // A stride of 0 repeats the same elements.
             let good = strides.iter().all(|stride| *stride >= 0);
-            need(good, "it goes backwards")?;
+            need(good, "its strides must not be negative")?;
             access(operands, results.first().copied(), strides, *masked)
         }
         Op::Store {
@@ -35,15 +35,15 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
         } => match operands.split_first() {
             Some((value, rest)) => {
                 let good = strides.iter().all(|stride| *stride > 0);
-                need(good, "its steps are not positive")?;
+                need(good, "its strides must be positive")?;
                 access(rest, Some(value), strides, *masked)
             }
-            None => Err("it stores nothing".to_owned()),
+            None => Err("it has no value to store".to_owned()),
         },
         Op::LoadScalar => scalar_access(operands, results.first().copied()),
         Op::StoreScalar => match operands.split_first() {
             Some((value, rest)) => scalar_access(rest, Some(value)),
-            None => Err("it stores nothing".to_owned()),
+            None => Err("it has no value to store".to_owned()),
         },
         Op::MemRefSlice => {
             let (Some(from), Some(to)) = (
@@ -71,7 +71,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
         Op::Alloc => {
             let memref = results[0].as_memref();
             let good = memref.is_some_and(|memref| memref.static_dims().is_some());
-            need(good, "it allocates memory of a size that is not known")
+            need(good, "it allocates memory of unknown size")
         }
         Op::EnqueueDma(groups) | Op::WaitDma(groups, _) => copy_fits(groups, operands),
         Op::Signal { .. } => need(
@@ -86,7 +86,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
             is_semaphore(operands[0]),
             "it reads a value that is not a semaphore",
         ),
-        Op::BarrierSemaphore => need(is_semaphore(results[0]), "it gives no semaphore"),
+        Op::BarrierSemaphore => need(is_semaphore(results[0]), "its result must be a semaphore"),
         Op::DeviceId | Op::CoreId | Op::GridBound(_) => {
             need(is_index(results[0]), "its result is not a number")
         }
@@ -95,7 +95,7 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
             let array = |ty: &Type| data(ty).is_some_and(|(of, _)| of.static_dims().is_some());
             need(
                 scalars || operands.len() == 1 && array(operands[0]),
-                "it prints what is neither scalars nor an array",
+                "it can only print scalars or one array",
             )
         }
         Op::If | Op::Condition | Op::Assert(_) => {

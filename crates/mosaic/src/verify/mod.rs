@@ -72,7 +72,7 @@ impl<'m> Checker<'m> {
         let fixed = rank + kernel.scalar_prefetch + kernel.scratch;
         need(
             fixed <= arguments.len(),
-            "it has fewer arguments than indices, scalars and scratch memory",
+            "its arguments must include all indices, scalars and scratch memory",
         )?;
         for &index in &arguments[..rank] {
             need(
@@ -89,7 +89,7 @@ impl<'m> Checker<'m> {
         let count = arguments.len() - fixed;
         need(
             kernel.windows.is_empty() || kernel.windows.len() == count,
-            "as many windows are described as it has arguments that are windows",
+            "expected one window description for each windowed argument",
         )?;
         let first = rank + kernel.scalar_prefetch;
         for (window, &argument) in kernel.windows.iter().zip(&arguments[first..]) {
@@ -103,7 +103,7 @@ impl<'m> Checker<'m> {
             return Ok(());
         };
         let function = self.module.function(name);
-        let function = function.ok_or_else(|| format!("there is no function `{name}`"))?;
+        let function = function.ok_or_else(|| format!("function `{name}` does not exist"))?;
         let takes = kernel.grid.len() + kernel.scalar_prefetch;
         let given = &kernel.function.body.arguments[..takes];
         let matches = function.body.arguments.len() == takes
@@ -115,7 +115,7 @@ impl<'m> Checker<'m> {
                 .all(|(a, b)| self.ty(*a) == self.ty(*b));
         need(
             matches,
-            "a window's function takes something else than indices and scalars",
+            "a window's function must take the grid's indices and scalars",
         )?;
         let memref = self.ty(argument).as_memref();
         let rank = memref.map_or(0, |memref| memref.dims.len());
@@ -126,7 +126,7 @@ impl<'m> Checker<'m> {
             .map_or(0, |end| end.operands.len());
         need(
             window.bounds.len() == gives && rank <= gives,
-            "a window's function gives another number of indices than the window has dimensions",
+            "a window's function must return one index for each dimension of the window",
         )?;
         need(
             window.bounds.iter().all(|size| *size > 0),
@@ -135,7 +135,7 @@ impl<'m> Checker<'m> {
         if let Some((low, high)) = &window.elements {
             need(
                 low.len() == gives && high.len() == gives,
-                "a window's padding has another number of dimensions",
+                "a window's padding must have the window's number of dimensions",
             )?;
         }
         Ok(())
@@ -161,7 +161,7 @@ impl<'m> Checker<'m> {
         };
         match good {
             true => Ok(()),
-            false => Err(Error::input("a region does not end as it must")),
+            false => Err(Error::input("a region ends with the wrong terminator")),
         }
     }
 
@@ -225,7 +225,7 @@ impl<'m> Checker<'m> {
         };
         need(
             good,
-            "what its regions take and give differs from its operands or results",
+            "the parameters and results of its regions do not match its operands and results",
         )
     }
 
@@ -236,7 +236,7 @@ impl<'m> Checker<'m> {
         need(
             takes.is_none_or(|takes| takes == operands.len()),
             &format!(
-                "{} operands, and it takes {}",
+                "it has {} operands, expected {}",
                 operands.len(),
                 takes.unwrap_or(0)
             ),
@@ -244,7 +244,7 @@ impl<'m> Checker<'m> {
         need(
             gives.is_none_or(|gives| gives == results.len()),
             &format!(
-                "{} results, and it gives {}",
+                "it has {} results, expected {}",
                 results.len(),
                 gives.unwrap_or(0)
             ),
@@ -279,7 +279,7 @@ impl<'m> Checker<'m> {
                         true => results[0].element() == Some(Element::BOOL),
                         false => operands[0] == results[0],
                     };
-                need(good, "its result has another type than its operand")
+                need(good, "its result must have the type of its operand")
             }
             Op::Binary(_) | Op::MultiplyAdd => need(
                 operands.iter().all(|ty| *ty == results[0]) && results[0].element().is_some(),
@@ -292,7 +292,7 @@ impl<'m> Checker<'m> {
                         .is_some_and(|e| e.is_float() == matches!(op, Op::CompareFloat(_)))
                     && operands[0].dims() == results[0].dims()
                     && results[0].element() == Some(Element::BOOL),
-                "it compares what cannot be compared",
+                "it compares values of types that cannot be compared",
             ),
             Op::Select => need(
                 operands[1] == operands[2]
@@ -325,7 +325,7 @@ impl<'m> Checker<'m> {
             }
             Op::AssumeMultiple(multiple) => need(
                 operands[0] == results[0] && *multiple > 0 && operands[0].as_scalar().is_some(),
-                "what is assumed of it makes no sense",
+                "its assumption is invalid",
             ),
             _ => return None,
         })

@@ -62,7 +62,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
         }
         Op::Reshape => need(
             count(from) == count(to) && same_element(),
-            "its result has another number of elements",
+            "its result must have as many elements as its operand",
         ),
         Op::Iota(dims) => need(
             distinct(dims, to.len())
@@ -89,14 +89,14 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                     && same_element()
                     && fits
                     && operands[1] == results[0],
-                "its result is not what is left of its operand",
+                "its dimensions, types or initial value do not fit the reduction",
             )
         }
         Op::ReduceIndex(_, axis) => {
             let left = from.iter().enumerate().filter(|(d, _)| *d as i64 != *axis);
             need(
                 inside(*axis) && left.map(|(_, n)| *n).eq(to.iter().copied()),
-                "its result is not what is left of its operand",
+                "its result must have its operand's dimensions without the reduced one",
             )
         }
         Op::Transpose(permutation) => {
@@ -108,7 +108,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                     .all(|(d, n)| from[*d as usize] == *n);
             need(
                 good && same_element() && to.len() == from.len(),
-                "its permutation does not fit",
+                "its permutation does not fit its operand and result",
             )
         }
         Op::Concatenate(dim) => concatenate_fits(*dim, operands, results[0]),
@@ -127,13 +127,19 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                     let last = last.and_then(|last| last.checked_add(offsets[d]));
                     offsets[d] >= 0 && strides[d] > 0 && last.is_some_and(|last| last < from[d])
                 });
-            need(good && same_element(), "it reaches beyond its operand")
+            need(
+                good && same_element(),
+                "it reads out of bounds of its operand",
+            )
         }
         Op::Extract(position) => {
             let good = position.len() <= from.len()
                 && position.iter().zip(from).all(|(p, n)| (0..*n).contains(p))
                 && from[position.len()..] == *to;
-            need(good && same_element(), "it reaches beyond its operand")
+            need(
+                good && same_element(),
+                "it reads out of bounds of its operand",
+            )
         }
         Op::Rotate(dim, stride) => need(
             inside(*dim)
@@ -151,7 +157,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                 });
             need(
                 good && same_element(),
-                "its result is not its operand repeated that many times",
+                "its result must be its operand's shape repeated that many times",
             )
         }
         Op::Gather(dims) => need(
@@ -178,7 +184,7 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
                     }
                 })
             };
-            need(good, "its result has another number of bits")
+            need(good, "its result must have as many bits as its operand")
         }
         Op::PackElementwise(_) => need(
             !operands.is_empty() && operands.iter().all(|ty| **ty == *operands[0]) && from == to,
@@ -191,14 +197,14 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
         Op::Matmul(dims, _) => matmul_fits(dims, operands, results[0]),
         Op::RandomBits => need(
             results[0].element().is_some_and(|e| e.bits() == 32),
-            "it gives words of 32 bits",
+            "its result must be a vector of 32-bit words",
         ),
         Op::SeedRandom => need(
             !operands.is_empty()
                 && operands
                     .iter()
                     .all(|ty| ty.as_scalar() == Some(Element::I32)),
-            "its seed are scalars",
+            "its seeds must be scalars",
         ),
         _ => return None,
     })
@@ -207,19 +213,22 @@ pub(super) fn shapes(op: &Op, operands: &[&Type], results: &[&Type]) -> Option<C
 fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
     let rank = result.dims().len();
     let Some(dim) = usize::try_from(dim).ok().filter(|d| *d < rank) else {
-        return Err("there is no such dimension".to_owned());
+        return Err("the dimension is out of range".to_owned());
     };
     let mut sum = 0i64;
     for ty in operands {
         let good = ty.dims().len() == rank
             && ty.element() == result.element()
             && (0..rank).all(|d| d == dim || ty.dims()[d] == result.dims()[d]);
-        need(good, "its operands do not fit beside each other")?;
+        need(
+            good,
+            "its operands' sizes must be equal, except along the concatenated dimension",
+        )?;
         sum = sum.saturating_add(ty.dims()[dim]);
     }
     need(
         sum == result.dims()[dim],
-        "its result has another size than its operands together",
+        "its result's size must be the sum of its operands' sizes",
     )
 }
 
@@ -228,7 +237,7 @@ fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
 fn types_multiply(operands: &[&Type], result: &Type) -> Checked {
     let types = [operands[0], operands[1], result].map(Type::element);
     let [Some(lhs), Some(rhs), Some(to)] = types else {
-        return Err("it multiplies values that have no elements".to_owned());
+        return Err("the operands and the result of a product must be vectors".to_owned());
     };
     if (lhs.is_float() || rhs.is_float()) == to.is_float() {
         return Ok(());
@@ -258,7 +267,7 @@ fn matmul_fits(dims: &DotDims, operands: &[&Type], result: &Type) -> Checked {
     need(
         sizes(&dims.lhs_contracting, lhs) == sizes(&dims.rhs_contracting, rhs)
             && sizes(&dims.lhs_batch, lhs) == sizes(&dims.rhs_batch, rhs),
-        "what is summed over differs in size",
+        "the contracted dimensions differ in size",
     )?;
     let of = |&(operand, dim): &(i64, i64)| {
         let dims = [lhs, rhs].get(usize::try_from(operand).ok()?).copied()?;
@@ -278,6 +287,6 @@ fn matmul_fits(dims: &DotDims, operands: &[&Type], result: &Type) -> Checked {
             && distinct
             && dims.output.len() == free
             && operands[2] == result,
-        "its result is not what its operands give",
+        "its result does not have the shape and type that follow from its operands",
     )
 }

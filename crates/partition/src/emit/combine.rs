@@ -49,7 +49,7 @@ impl Emitter<'_> {
                 sharding: wanted,
             });
         }
-        self.reason = "partial results".to_owned();
+        self.reason = "the devices hold partial results".to_owned();
         if let Some((dim, cut)) = scattered_dim(plan, &wanted, &array) {
             let bytes = part_bytes(&plan.result, &array);
             self.exchanged("reduce-scatter", cost::scatter(bytes, cut.parts()));
@@ -82,11 +82,11 @@ impl Emitter<'_> {
         cut: &Cut,
     ) -> Result<Vec<Local>, Error> {
         let Op::Reduce { to_apply, .. } = node.op else {
-            return Err(self.bug("candidates without a reduction"));
+            return Err(self.bug("expected a reduction whose candidates are selected"));
         };
         let scope = self.scope(self.scope_of(node)).clone();
         let groups = self.groups_of_parts(plan, cut, &scope)?;
-        self.reason = "what each part has picked".to_owned();
+        self.reason = "each part has its own candidates for the selected element".to_owned();
         let mut all = Vec::new();
         for id in made {
             let mut shape = frame.array(*id);
@@ -221,7 +221,8 @@ impl Emitter<'_> {
             }
             _ => bits(false),
         };
-        let literal = literal.ok_or_else(|| self.bug("an identity that the type does not have"))?;
+        let literal = literal
+            .ok_or_else(|| self.bug("the element type has no identity for the reduction"))?;
         let shape = Shape::array(ty, &[]);
         self.push(frame, Op::Constant([literal].into()), &[], Some(shape))
     }
@@ -238,8 +239,8 @@ fn is_same(a: &[Vec<i64>], b: &[Vec<i64>]) -> bool {
     sorted(a) == sorted(b)
 }
 
-/// A dimension along which the partial results can be reduce-scattered: it is wanted cut in the
-/// same way as the devices that hold the partial results.
+/// A dimension along which the partial results can be reduce-scattered: its requested cut divides
+/// it among the devices that hold the partial results.
 pub(super) fn scattered_dim(
     plan: &Plan,
     wanted: &Sharding,

@@ -58,7 +58,7 @@ impl Emitter<'_> {
                 _ if is_stated || free.allows(number) => own,
                 _ => Sharding::replicated(own.rank(), own.devices()),
             };
-            self.reason = "the result".to_owned();
+            self.reason = "the program's result is needed in its stated sharding".to_owned();
             let unreduced = match stated {
                 Some(stated) => stated.unreduced.as_ref(),
                 None => graph.unreduced(*value),
@@ -145,7 +145,8 @@ impl Emitter<'_> {
         self.combine(frame, value)?;
         let data = &self.graph.values[value];
         let local = frame.values.get(&value).cloned();
-        let local = local.ok_or_else(|| self.bug("a value is used before it is emitted"))?;
+        let local =
+            local.ok_or_else(|| self.bug("expected a value that is emitted before its use"))?;
         let Some(array) = data.shape.as_array() else {
             return Ok(local.id);
         };
@@ -180,7 +181,7 @@ impl Emitter<'_> {
         let Shape::Tuple(elements) = shape else {
             return leaves
                 .next()
-                .ok_or_else(|| self.bug("a value without arrays"));
+                .ok_or_else(|| self.bug("expected an array for each leaf of a tuple"));
         };
         let mut ids = Vec::new();
         for element in elements {
@@ -208,7 +209,7 @@ impl Emitter<'_> {
             Kind::Constraint => {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     let target = self.found.sharding(*result).clone();
-                    self.reason = format!("it is stated as {target}");
+                    self.reason = format!("its sharding is stated as {target}");
                     let id = match self.graph.unreduced(*result) {
                         Some(unreduced) => {
                             frame.partial.insert(*result, unreduced.clone());
@@ -275,8 +276,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// A boundary of a manual computation: the same parts get another meaning. Outside, the whole
-    /// array is cut along the manual axes and, in addition, as each part is cut inside.
+    /// A boundary of a manual computation. The parts stay the same, but they are parts of different
+    /// arrays: outside, the whole array is cut along the manual axes and also as each part is cut
+    /// inside.
     fn boundary(
         &mut self,
         frame: &mut Frame,
@@ -298,7 +300,7 @@ impl Emitter<'_> {
                 });
             }
             let outer = Sharding::new(self.graph.devices, outer);
-            self.reason = format!("the manual computation takes {outer}");
+            self.reason = format!("the manual computation takes its operand as {outer}");
             let unreduced = self.graph.at_borders.get(result).cloned();
             let local = match enters {
                 true => {
@@ -317,7 +319,8 @@ impl Emitter<'_> {
                         if outer == *self.found.sharding(*result) {
                             frame.partial.insert(*result, unreduced);
                         } else {
-                            self.reason = "the manual computation left it in parts".to_owned();
+                            self.reason =
+                                "the manual computation returns partial results".to_owned();
                             id = self.all_reduce(frame, id, unreduced.op, &unreduced.groups)?;
                         }
                     }
@@ -329,7 +332,7 @@ impl Emitter<'_> {
                         .unwrap_or_default();
                     let target = self.found.sharding(*result).clone();
                     self.reason =
-                        format!("the result of the manual computation is wanted as {target}");
+                        format!("the result of the manual computation is needed as {target}");
                     self.reshard(
                         frame,
                         &Local {
@@ -376,7 +379,7 @@ impl Emitter<'_> {
         self.site = site;
         let mut ids = Vec::new();
         for (value, target) in region.results.iter().zip(results) {
-            self.reason = format!("the end of `{name}`");
+            self.reason = format!("the result of `{name}` is needed in the caller's sharding");
             ids.push(self.wanted(&mut frame, *value, target)?);
         }
         let root = self.tuple_of(&mut frame, root, &mut ids.into_iter())?;
@@ -399,7 +402,7 @@ impl Emitter<'_> {
             .collect();
         let mut ids = Vec::new();
         for (operand, target) in node.operands.iter().zip(&state) {
-            self.reason = "the state of the loop".to_owned();
+            self.reason = "the loop keeps its state in this sharding".to_owned();
             ids.push(self.wanted(frame, *operand, target)?);
         }
         let whole = vec![Sharding::replicated(0, self.graph.devices)];
@@ -446,7 +449,7 @@ impl Emitter<'_> {
             let parameters = &graph.regions[*branch].parameters;
             let mut ids = Vec::new();
             for (parameter, operand) in parameters.iter().zip(given.by_ref()) {
-                self.reason = "the operand of a branch".to_owned();
+                self.reason = "the branch takes its operand in this sharding".to_owned();
                 let target = self.found.sharding(*parameter).clone();
                 ids.push(self.wanted(frame, *operand, &target)?);
             }
@@ -454,7 +457,7 @@ impl Emitter<'_> {
                 .operands
                 .get(at + 1)
                 .map(|operand| self.module[*operand].shape.clone());
-            let shape = shape.ok_or_else(|| self.bug("a branch without operand"))?;
+            let shape = shape.ok_or_else(|| self.bug("expected an operand for each branch"))?;
             operands.push(self.tuple_of(frame, &shape, &mut ids.into_iter())?);
             let name = names
                 .get(at)
@@ -462,7 +465,7 @@ impl Emitter<'_> {
             called.push(self.region(*branch, &name, &shape, &results, &node.shape)?);
         }
         let Op::Conditional { predicated, .. } = node.op else {
-            return Err(self.bug("no conditional"));
+            return Err(self.bug("expected a conditional"));
         };
         let op = Op::Conditional {
             branches: called,

@@ -41,8 +41,9 @@ impl Emitter<'_> {
                 };
                 let scalar = ArrayShape::new(literal.element_type(), &[]);
                 let scalar_literal = Literal::from_bytes(&scalar, element);
-                let scalar_literal =
-                    scalar_literal.map_err(|_| self.bug("an element of a constant"))?;
+                let scalar_literal = scalar_literal.map_err(|_| {
+                    self.bug("the element of a splat constant does not fit its type")
+                })?;
                 let op = Op::Constant([scalar_literal].into());
                 let element = self.push(frame, op, &[], Some(Shape::Array(scalar)))?;
                 self.filled(frame, element, &part.dims)?

@@ -19,11 +19,11 @@ impl Emitter<'_> {
         node: &Node,
     ) -> Result<(), Error> {
         let Op::CustomCall(call) = &node.op else {
-            return Err(self.bug("a call without a target"));
+            return Err(self.bug("expected a custom call"));
         };
         let calls = self.calls;
         let Some(partitioner) = calls.partitioner(&call.target) else {
-            return Err(self.bug("a call that nobody cuts"));
+            return Err(self.bug("expected a registered partitioner for the call's target"));
         };
         let annotations = self.module[node.instruction].annotations.as_deref();
         let config = annotations.and_then(|annotations| annotations.backend_config.as_deref());
@@ -47,16 +47,16 @@ impl Emitter<'_> {
             (&cut.results, &whole.results),
         )
         .map_err(wrong)?;
-        self.note("a function for its target gives the program of one device");
+        self.note("the partitioner registered for its target provides the program of one device");
         let mut operands = Vec::new();
         for (number, (value, sharding)) in node.operands.iter().zip(&cut.operands).enumerate() {
-            self.reason = format!("custom partitioning wants operand {number} as {sharding}");
+            self.reason = format!("its partitioner needs operand {number} as {sharding}");
             operands.push(self.wanted(frame, *value, sharding)?);
         }
         let results = self.call_program(frame, &cut.program, &operands)?;
         for ((value, id), sharding) in node.results.iter().zip(results).zip(cut.results) {
             let target = self.found.sharding(*value).clone();
-            self.reason = format!("its result is wanted as {target}");
+            self.reason = format!("its result is needed as {target}");
             let local = Local { id, sharding };
             let (dims, scope) = (self.dims_of(*value), self.scope_of(node));
             let local = self.reshard(frame, &local, &target, &dims, scope)?;
@@ -112,7 +112,7 @@ fn check(cut: &[Sharding], whole: &[(Shape, Sharding)], what: &str) -> Result<()
         if cut.rank() != rank {
             let found = cut.rank();
             return Err(format!(
-                "expected a sharding of {rank} dimensions for {what} {number}, found one of {found}"
+                "expected a sharding of {rank} dimensions for {what} {number}, found one of {found} dimensions"
             ));
         }
     }

@@ -23,7 +23,7 @@ impl Emitter<'_> {
         let indexed = plan
             .indexed
             .clone()
-            .ok_or_else(|| self.bug("a plan without indices"))?;
+            .ok_or_else(|| self.bug("expected a plan with an indexed dimension"))?;
         let operands = self.brought(frame, node, plan)?;
         if let Op::Slice(_) = node.op {
             let id = self.sent_to_all(frame, node, plan, &indexed, operands[0])?;
@@ -61,7 +61,7 @@ impl Emitter<'_> {
                 let gathered = self.gathered_rows(frame, node, op, &operands, &here, plan)?;
                 vec![self.joined_bits(frame, gathered, plan, &indexed, node)?]
             }
-            _ => return Err(self.bug("an operation without indices")),
+            _ => return Err(self.bug("expected a gather, a scatter, a slice or an update")),
         };
         let local = |id| Local {
             id,
@@ -84,11 +84,11 @@ impl Emitter<'_> {
         let groups = self.groups_of_parts(plan, &indexed.cut, &scope)?;
         let size = self.graph.values[node.operands[0]].size(indexed.dim);
         let (Op::Slice(stated), Some(size)) = (&node.op, size) else {
-            return Err(self.bug("no slice of a dimension of known size"));
+            return Err(self.bug("expected a slice along a dimension of known size"));
         };
         let slice = stated.get(indexed.dim).copied();
-        let slice = slice.ok_or_else(|| self.bug("a slice without a dimension"))?;
-        self.reason = "few devices have all of it".to_owned();
+        let slice = slice.ok_or_else(|| self.bug("expected the bounds of the sliced dimension"))?;
+        self.reason = "only a few devices hold the slice".to_owned();
         let mut pieces = Vec::new();
         for (place, own) in owned_slices(&slice, size, &indexed.cut) {
             let mut op = self.localized(node, &plan.picks, &[])?;
@@ -252,14 +252,15 @@ impl Emitter<'_> {
         plan: &Plan,
     ) -> Result<Vec<DraftId>, Error> {
         let Op::Scatter { dims, .. } = &op else {
-            return Err(self.bug("no scatter"));
+            return Err(self.bug("expected a scatter"));
         };
         let count = operands.len() / 2;
         let own = dims
             .scatter_dims_to_operand_dims
             .iter()
             .position(|dim| *dim == number(here.dim));
-        let component = own.ok_or_else(|| self.bug("a dimension without index"))?;
+        let component = own
+            .ok_or_else(|| self.bug("expected an index component for the partitioned dimension"))?;
         let indices = self.signed(frame, operands[count])?;
         let offset =
             self.component_offset(frame, indices, dims.index_vector_dim, component, here)?;
@@ -315,13 +316,14 @@ impl Emitter<'_> {
         plan: &Plan,
     ) -> Result<DraftId, Error> {
         let Op::Gather { dims, .. } = &op else {
-            return Err(self.bug("no gather"));
+            return Err(self.bug("expected a gather"));
         };
         let own = dims
             .start_index_map
             .iter()
             .position(|dim| *dim == number(here.dim));
-        let component = own.ok_or_else(|| self.bug("a dimension without index"))?;
+        let component = own
+            .ok_or_else(|| self.bug("expected an index component for the partitioned dimension"))?;
         let indices = self.signed(frame, operands[1])?;
         let array = frame.array(indices);
         let clamped = self.clamped(frame, indices, here.size - 1)?;
@@ -400,9 +402,10 @@ impl Emitter<'_> {
         let scope = self.scope(self.scope_of(node)).clone();
         let groups = self.groups_of_parts(plan, &indexed.cut, &scope)?;
         let shape = frame.array(array);
-        let bits =
-            bits_type(shape.element_type).ok_or_else(|| self.bug("elements without bits"))?;
-        self.reason = "each device has some of the elements".to_owned();
+        let bits = bits_type(shape.element_type).ok_or_else(|| {
+            self.bug("expected an element type that can be reinterpreted as an unsigned integer")
+        })?;
+        self.reason = "each device holds some of the gathered elements".to_owned();
         if bits == shape.element_type {
             return self.all_reduce(frame, array, Binary::Or, &groups);
         }

@@ -285,7 +285,9 @@ impl Emitter<'_> {
                     &shape,
                     numbers.iter().map(|number| Scalar::Int(*number)),
                 );
-                let table = table.map_err(|_| self.bug("a table by device"))?;
+                let table = table.map_err(|_| {
+                    self.bug("the table of per-device numbers does not fit its type")
+                })?;
                 let table = self.push(
                     frame,
                     Op::Constant([table].into()),
@@ -571,7 +573,7 @@ impl Emitter<'_> {
             ids.insert(instruction, made);
         }
         let root = ids.get(&source.root).copied();
-        let root = root.ok_or_else(|| self.bug("a computation without root"))?;
+        let root = root.ok_or_else(|| self.bug("expected a computation with a root"))?;
         let made = draft.finish(&mut self.builder, root);
         let made = made.map_err(|error| Error::build(&self.site, error))?;
         known.insert(id, made);

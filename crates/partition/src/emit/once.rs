@@ -18,7 +18,7 @@ impl Emitter<'_> {
         let mut operands = Vec::new();
         for (number, value) in node.operands.iter().enumerate() {
             let whole = Sharding::replicated(self.graph.values[*value].rank(), devices);
-            self.reason = format!("operand {number} of a call that one device makes");
+            self.reason = format!("one device executes the call and needs operand {number}");
             operands.push(self.wanted(frame, *value, &whole)?);
         }
         let operands = self.as_stated(frame, node, operands)?;
@@ -44,7 +44,7 @@ impl Emitter<'_> {
             predicated: true,
         };
         let made = self.push(frame, op, &[own, given, given], Some(node.shape.clone()))?;
-        self.note("one device makes the call, for all");
+        self.note("one device executes the call and sends the result to all");
         let leaves = self.leaves_of(frame, made)?;
         for (value, id) in node.results.iter().zip(leaves) {
             let Some(array) = self.graph.values[*value].shape.as_array().cloned() else {
@@ -54,7 +54,7 @@ impl Emitter<'_> {
             };
             let bytes = array.representative().byte_size().unwrap_or(0);
             let op = Op::CollectiveBroadcast(self.collective_of_partitions(&groups));
-            self.reason = "what a call gave to the one device that made it".to_owned();
+            self.reason = "only the device that executed the call has its result".to_owned();
             self.exchanged("collective-broadcast", bytes);
             let dims = array.dims.clone();
             let whole = Local {

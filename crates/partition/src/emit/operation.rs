@@ -42,7 +42,7 @@ impl Emitter<'_> {
                 sharding: local.sharding.of_rank(target.rank()),
                 ..local
             };
-            self.reason = format!("its result is wanted as {target}");
+            self.reason = format!("its result is needed as {target}");
             let local = self.reshard(frame, &local, &target, &self.dims_of(*value), scope)?;
             frame.values.insert(*value, local);
         }
@@ -69,7 +69,7 @@ impl Emitter<'_> {
             } else {
                 ""
             };
-            self.note(format!("{what}every device computes all of it: it cannot be cut along any of these dimensions, or that costs more"));
+            self.note(format!("{what}every device computes all of it: it cannot be partitioned along any of these dimensions, or that would cost more"));
         }
         if let Some((combination, cut)) = plan.contracted() {
             let by = match combination {
@@ -83,7 +83,7 @@ impl Emitter<'_> {
         }
         for pick in &plan.windows {
             self.note(format!(
-                "parts of dimension {} read beyond the borders of their operand's",
+                "the windows of a part of dimension {} reach into neighbouring parts of the operand",
                 pick.dim
             ));
         }
@@ -191,14 +191,15 @@ impl Emitter<'_> {
         for (number, value) in node.operands.iter().enumerate() {
             self.combine(frame, *value)?;
             let local = frame.values.get(value).cloned();
-            let local = local.ok_or_else(|| self.bug("an operand is used before it is emitted"))?;
+            let local = local
+                .ok_or_else(|| self.bug("expected an operand that is emitted before its use"))?;
             if self.graph.values[*value].shape.as_array().is_none() {
                 operands.push(local.id);
                 continue;
             }
             let wanted = &plan.operands[number];
             self.reason = format!(
-                "operand {number} is {}, and {wanted} is needed",
+                "operand {number} is {}, but {wanted} is needed",
                 local.sharding
             );
             let dims = self.dims_of(*value);

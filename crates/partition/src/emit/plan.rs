@@ -8,7 +8,7 @@ use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{ElementType, Op, SliceDim, TO_END};
 
-/// A plan of computing an operation on parts.
+/// How an operation is computed on the parts of its operands.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) picks: Vec<(Axis, Cut)>,
@@ -138,11 +138,13 @@ impl Indexed {
     pub(super) fn text(&self) -> String {
         if self.owners > 0 {
             let (count, dim) = (self.owners, self.dim);
-            return format!("{count} parts of dimension {dim} have all of it, and are sent to all");
+            return format!(
+                "{count} parts of dimension {dim} hold the slice and are sent to all devices"
+            );
         }
         let what = if self.reads { "reads" } else { "writes" };
         format!(
-            "each device {what} what indices lead to in its part of dimension {}",
+            "each device {what} the indexed elements in its part of dimension {}",
             self.dim
         )
     }

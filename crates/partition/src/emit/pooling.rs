@@ -56,7 +56,7 @@ impl Emitter<'_> {
     ) -> Result<Vec<Local>, Error> {
         let op = self.localized(node, &plan.picks, &plan.windows)?;
         let array = operands.first().map(|array| frame.array(*array));
-        let array = array.ok_or_else(|| self.bug("windows of nothing"))?;
+        let array = array.ok_or_else(|| self.bug("expected an operand for the windows"))?;
         let mut id = self.push(frame, op, operands, Some(Shape::Array(array)))?;
         let part = part_of(&self.array_of(node.results[0]), &plan.result);
         for pick in &plan.windows {

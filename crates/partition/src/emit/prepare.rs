@@ -66,16 +66,18 @@ impl Emitter<'_> {
                 // Elements before and after the array must not affect the result.
                 Op::ReduceWindow { to_apply, .. } => {
                     let combination = combination(self.module, to_apply);
-                    let combination =
-                        combination.ok_or_else(|| self.bug("windows of another combination"))?;
+                    let combination = combination.ok_or_else(|| {
+                        self.bug("expected windows combined by a known operation")
+                    })?;
                     let ty = frame.array(operands[*operand]).element_type;
                     Some(self.identity(frame, combination, ty)?)
                 }
                 // Windows that do not exist must contribute nothing.
                 Op::SelectAndScatter { scatter, .. } if *operand == 1 => {
                     let combination = combination(self.module, scatter);
-                    let combination =
-                        combination.ok_or_else(|| self.bug("windows of another combination"))?;
+                    let combination = combination.ok_or_else(|| {
+                        self.bug("expected windows combined by a known operation")
+                    })?;
                     let ty = frame.array(operands[*operand]).element_type;
                     Some(self.identity(frame, combination, ty)?)
                 }
@@ -134,6 +136,6 @@ impl Emitter<'_> {
                 }
             });
         }
-        result.ok_or_else(|| self.bug("a concatenation of nothing in parts"))
+        result.ok_or_else(|| self.bug("expected at least one operand to concatenate"))
     }
 }

@@ -111,8 +111,8 @@ fn next_move(
     Some((Move::Gather { dim }, now.with(dim, coarser.cloned())))
 }
 
-/// A move of a part of a cut, from a dimension that has too many parts to one that has too few.
-/// Then both have as many parts as they should, which may lie on other devices still.
+/// Moves a factor of a cut from a dimension with too many parts to one with too few. Afterwards
+/// both have the right number of parts, but the parts may still be on the wrong devices.
 fn part_of_cut_moves(
     now: &Sharding,
     wanted: &Sharding,
@@ -236,7 +236,7 @@ impl Emitter<'_> {
         match now.sharding == *to {
             true => Ok(now),
             false => {
-                Err(self.bug("the devices of a sharding do not hold the whole array together"))
+                Err(self.bug("the devices of the sharding do not hold all parts of the array"))
             }
         }
     }
@@ -282,7 +282,7 @@ impl Emitter<'_> {
     ) -> Result<Vec<Vec<i64>>, Error> {
         let cut = now
             .cut(dim)
-            .ok_or_else(|| self.bug("a dimension that is whole has no parts"))?;
+            .ok_or_else(|| self.bug("expected a partitioned dimension"))?;
         let coarse = to.map_or(1, Cut::parts);
         let factor = cut.parts() / coarse.max(1);
         let kept = |device: usize| {
@@ -296,7 +296,7 @@ impl Emitter<'_> {
         };
         let varied = |device: usize| cut.place(device) % factor;
         let found = groups(now.devices(), kept, varied, factor);
-        found.ok_or_else(|| self.bug("devices do not have all parts of an array"))
+        found.ok_or_else(|| self.bug("the devices do not hold all parts of the array"))
     }
 
     fn gather(
@@ -328,7 +328,7 @@ impl Emitter<'_> {
         if let Some(own) = shape.dims.get_mut(dim) {
             let part = own.as_static().ok_or_else(|| {
                 let what =
-                    format!("dimension {dim}, of open size, is cut over devices: give its size");
+                    format!("dimension {dim} has a symbolic size but is partitioned over devices: give its size");
                 Error::build(&self.site, tegula_ir::Error::input(what))
             })?;
             *own = Dim::Static(part * members);
@@ -466,7 +466,7 @@ mod tests {
             steps(["", "xy"], ["yx", ""], even),
             ["all-to-all", "permute"]
         );
-        // Half of the parts of a cut of whole elements is no part of the array.
+        // Parts of three elements cannot be halved, so no all-to-all is possible.
         assert!(!steps(["x", "y"], ["y", "x"], [16, 6]).contains(&"all-to-all"));
     }
 

@@ -133,7 +133,8 @@ impl Emitter<'_> {
         let Rotation { source, dim, shift } = rotation;
         self.combine(frame, source)?;
         let local = frame.values.get(&source).cloned();
-        let local = local.ok_or_else(|| self.bug("an operand is used before it is emitted"))?;
+        let local =
+            local.ok_or_else(|| self.bug("expected an operand that is emitted before its use"))?;
         let scope = self.scope(self.scope_of(node)).clone();
         let array = self.array_of(source);
         let size = self.graph.values[source].size(dim).unwrap_or(0);
@@ -177,7 +178,7 @@ impl Emitter<'_> {
         };
         self.annotate(frame, node, id);
         self.note(format!(
-            "dimension {dim} is rotated by {shift}: parts go to other devices by collective-permutes"
+            "dimension {dim} is rotated by {shift}: collective-permutes move parts to other devices"
         ));
         let sharding = local.sharding.clone();
         frame.values.insert(node.results[0], Local { id, sharding });

@@ -18,7 +18,7 @@ impl Emitter<'_> {
             return Ok(());
         };
         if let Some(mut local) = frame.values.get(&value).cloned() {
-            self.reason = "partial results that the program left apart".to_owned();
+            self.reason = "the program's sharding left partial results on the devices".to_owned();
             local.id = self.all_reduce(frame, local.id, unreduced.op, &unreduced.groups)?;
             frame.values.insert(value, local);
         }

@@ -115,7 +115,7 @@ impl Emitter<'_> {
     /// and `size` are the operand's.
     #[allow(
         clippy::too_many_arguments,
-        reason = "one array, its place and what is read of it"
+        reason = "an array, its distribution, and the window that is read"
     )]
     pub(super) fn fetch(
         &mut self,
@@ -226,7 +226,8 @@ impl Emitter<'_> {
             |device| cut.place(device),
             cut.parts(),
         );
-        let lines = lines.ok_or_else(|| self.bug("devices do not have all parts of an array"))?;
+        let lines =
+            lines.ok_or_else(|| self.bug("the devices do not hold all parts of the array"))?;
         let mut parts = Vec::new();
         for piece in &pieces.pieces {
             let part = self.slice(frame, array, dim, piece.start, piece.limit)?;

@@ -466,7 +466,12 @@ impl Builder<'_> {
             })
         });
         let cuts: Option<Vec<Sharding>> = cuts.collect();
-        cuts.ok_or_else(|| Error::manual(own, "its mesh is for another number of devices"))
+        cuts.ok_or_else(|| {
+            Error::manual(
+                own,
+                "the number of devices in its mesh is not that of the program",
+            )
+        })
     }
 
     /// Records which results of a boundary are unreduced along manual axes.
@@ -481,7 +486,7 @@ impl Builder<'_> {
         for (value, stated) in results.iter().zip(&all) {
             let unreduced = stated.unreduced_where(self.graph.devices, &is_manual);
             let unreduced = unreduced.ok_or_else(|| {
-                let reason = "its unreduced axes are not axes of its mesh";
+                let reason = "expected unreduced axes that its mesh has";
                 Error::manual(&self.module[id].name, reason)
             })?;
             if let Some(unreduced) = unreduced {
@@ -523,13 +528,18 @@ impl Builder<'_> {
             .first()
             .and_then(|stated| stated.along(&axes, self.graph.devices));
         let own = &self.module[id].name;
-        let along = along.ok_or_else(|| Error::manual(own, "its axes are not of its mesh"))?;
+        let along = along.ok_or_else(|| Error::manual(own, "expected axes that its mesh has"))?;
         self.inner_scope(own, parent, &along)
     }
 
     fn inner_scope(&mut self, name: &str, parent: ScopeId, along: &Cut) -> Result<ScopeId, Error> {
         let cut = self.graph.scopes[parent].cut.then(along);
-        let cut = cut.ok_or_else(|| Error::manual(name, "too many devices"))?;
+        let cut = cut.ok_or_else(|| {
+            Error::manual(
+                name,
+                "its manual axes need more devices than the enclosing computation has",
+            )
+        })?;
         let mut scopes = self.graph.scopes.iter();
         if let Some(found) = scopes.position(|scope| scope.cut == cut && scope.parent == parent) {
             return Ok(found);
@@ -559,7 +569,7 @@ impl Builder<'_> {
                 };
                 if !fits {
                     let reason = format!(
-                        "dimension {dim} of {} in {parts} parts is not that of {}",
+                        "dimension {dim} of {} divided into {parts} equal parts does not match {}",
                         whole.shape, part.shape
                     );
                     return Err(Error::manual(&self.module[id].name, reason));
@@ -596,11 +606,13 @@ impl Builder<'_> {
         let rank = whole.sharding.rank();
         let part = part.unwrap_or_else(|| Stated::replicated(rank, self.graph.devices));
         let cut = manual_part(&whole.sharding, &part.sharding);
-        let cut = cut.ok_or_else(|| wrong("its parts are not parts of the whole array's"))?;
+        let cut = cut.ok_or_else(|| {
+            wrong("expected a sharding of the part that refines that of the whole array")
+        })?;
         let cuts = std::slice::from_ref(&cut);
         let (kind, results) = if enters {
             let along = part.manual.clone();
-            let along = along.ok_or_else(|| wrong("its sharding is not manual"))?;
+            let along = along.ok_or_else(|| wrong("expected a manual sharding"))?;
             let scope = self.inner_scope(&name, scope, &along)?;
             let results = self.results(id, &instruction.shape, scope)?;
             if let Some(result) = results.first() {

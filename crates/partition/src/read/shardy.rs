@@ -253,7 +253,7 @@ impl Axes {
         self.has_no_axes() && self.mesh.devices.is_some()
     }
 
-    /// The sharding with only those axes whose names are wanted.
+    /// The sharding with only those axes whose names `wanted` accepts.
     pub(crate) fn cut_where(
         &self,
         devices: usize,
@@ -274,7 +274,7 @@ impl Axes {
         Some(Sharding::new(devices, cuts))
     }
 
-    /// The unreduced axes among those whose names are wanted.
+    /// The unreduced axes whose names `wanted` accepts.
     pub(crate) fn unreduced_where(
         &self,
         devices: usize,

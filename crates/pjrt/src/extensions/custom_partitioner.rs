@@ -44,8 +44,8 @@ entries! {
         let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
         registered.get_or_insert_default().insert(name, Callbacks(args.callbacks));
     }
-    /// Nothing is registered, because a call that is the same for each part of its first dimensions
-    /// says so itself (`num_batch_dims`).
+    /// Registers nothing: a call that can be partitioned along its first dimensions states their
+    /// number itself (`num_batch_dims`).
     fn PJRT_Register_Batch_Partitionable(_args: PJRT_Register_Batch_Partitionable_Args) {}
 }
 
@@ -72,7 +72,8 @@ impl CallPartitioner for Registered {
     }
 
     fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
-        let callbacks = callbacks(call.target).ok_or("nobody has registered functions for it")?;
+        let callbacks =
+            callbacks(call.target).ok_or("no partitioning functions are registered for it")?;
         ask(callbacks, call).map_err(|error| error.message)
     }
 

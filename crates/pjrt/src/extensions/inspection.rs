@@ -34,7 +34,7 @@ const MANUAL: [u8; 2] = [8, 4];
 pub(super) fn answer(config: &str, sharding: Option<&Sharding>) -> Result<(), String> {
     let addresses = addresses(config).filter(|[function, _]| is_code(*function));
     let [function, object] =
-        addresses.ok_or("it was to be told to a function that this process does not have")?;
+        addresses.ok_or("this process does not have the function that inspects it")?;
     let bytes = sharding.map_or(MANUAL.to_vec(), |sharding| to_proto(sharding, None));
     let mut answer = Answer {
         sharding: bytes.as_ptr().cast(),

@@ -15,9 +15,9 @@ pub(crate) struct Attributes {
     values: Vec<*mut c_void>,
 }
 
-// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
+// SAFETY: the value is never modified after construction; its pointers are to memory that it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
+// SAFETY: the value is never modified after construction; its pointers are to memory that it owns.
 unsafe impl Sync for Attributes {}
 
 /// The memory of one attribute. The contents of boxes keep their address when this is moved.
@@ -132,7 +132,7 @@ impl Value {
                 Ok(Self::Dictionary(Box::new(inner.to_c()), inner))
             }
             other => Err(format!(
-                "functions do not take attributes such as `{}`",
+                "attributes such as `{}` are not supported",
                 tegula_stablehlo::attribute_text(other)
             )),
         }
@@ -191,7 +191,7 @@ fn data_type(ty: &Type) -> Result<(XLA_FFI_DataType, usize), String> {
         "bf16" => (XLA_FFI_DataType_BF16, 2),
         "f32" => (XLA_FFI_DataType_F32, 4),
         "f64" => (XLA_FFI_DataType_F64, 8),
-        other => return Err(format!("functions take no attributes of type {other}")),
+        other => return Err(format!("attributes of type {other} are not supported")),
     })
 }
 

@@ -230,5 +230,5 @@ module @sharded attributes {mhlo.num_partitions = 2 : i32} {
         .expect("compiles");
     let refused = executable.run_on(&[&[&left], &[&right]]).err();
     let message = refused.expect("there is no second replica").message;
-    assert!(message.contains("the groups name number 1"), "{message}");
+    assert!(message.contains("the groups contain 1:"), "{message}");
 }

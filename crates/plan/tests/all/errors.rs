@@ -54,19 +54,19 @@ fn around_the_plan() {
 #[test]
 fn declarations() {
     fails(&with("x3 = f32[] in b0", ""), "6:1: expected x2, found x3");
-    fails(&with("x2 = f32[] in b7", ""), "6:15: there is no b7");
+    fails(&with("x2 = f32[] in b7", ""), "6:15: b7 is not declared");
     fails(
         &with("x2 = f33[] in b0", ""),
         "6:6: expected an element type, found `f33`",
     );
     fails(
         &with("x2 = f32[-1] in b0", ""),
-        "6:10: a size is not negative",
+        "6:10: expected a non-negative size",
     );
     fails(&with("x2 = f32[(p0)] in b0", ""), "6:11: unknown name `p0`");
     fails(
         &with("x2 = f32[2,2]{1,1} in b0", ""),
-        "6:6: minor_to_major lists each of the 2 dimensions once",
+        "6:6: expected minor_to_major to list each of the 2 dimensions once",
     );
     fails(
         "plan \"t\" arena 0 {\nconstant 1 = f32[] of 1",
@@ -95,8 +95,8 @@ fn an_operation_without_attributes_ends_with_its_line() {
 #[test]
 fn steps() {
     fails(&with("", "copy x0 x1"), "9:9: expected `->`, found `x1`");
-    fails(&with("", "copy x0 -> x9"), "9:12: there is no x9");
-    fails(&with("", "run k0(x0)"), "9:5: there is no k0");
+    fails(&with("", "copy x0 -> x9"), "9:12: x9 is not declared");
+    fails(&with("", "run k0(x0)"), "9:5: k0 is not declared");
     fails(
         &with("", "jump"),
         "9:1: expected a step or `}`, found `jump`",

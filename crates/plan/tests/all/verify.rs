@@ -152,7 +152,7 @@ fn buffers_out_of_place() {
     );
     wrong(
         &at("b2 = arena -64 bytes 4"),
-        &["the place of b2 in the arena is not known"],
+        &["the offset of b2 in the arena is unknown"],
     );
     wrong(
         &at("b2 = parameter 1 bytes 4"),
@@ -224,7 +224,7 @@ fn kernels_that_write_over_what_they_read() {
         &[error],
     );
     let partly = "b2 = arena 0 bytes 400\nb3 = arena 64 bytes 400";
-    let error = "k0 is given x3 and x2, which overlap in part";
+    let error = "k0 gets x3 and x2, which partly overlap";
     wrong(&plan(464, partly, IN_TWO, &steps("k0")), &[error]);
 }
 
@@ -244,7 +244,7 @@ fn library_calls_over_their_operands() {
     let error = |result: &str| format!("dot writes {result} over one of its operands");
     wrong(&plan(448, buffers, values, &steps("x3")), &[&error("x3")]);
     wrong(&plan(448, buffers, values, &steps("x2")), &[&error("x2")]);
-    let error = "dot: takes two operands and gives one result";
+    let error = "dot: must have two operands, an optional addend, and one result";
     wrong(
         &plan(
             448,
@@ -254,9 +254,9 @@ fn library_calls_over_their_operands() {
         ),
         &[error],
     );
-    let error = "dot: the result is not of the size that the operands give";
+    let error = "dot: the result's size does not follow from the operands";
     let flat = "lhs {0} {1} rhs {2} {1} out {0}";
-    let error_labels = "dot: the labels do not suit the operands";
+    let error_labels = "dot: the labels do not fit the operands";
     wrong(
         &plan(
             448,
@@ -322,7 +322,7 @@ fn loops() {
     let text = plan(960, LOOP, IN_LOOP, "copy x0 -> x1\nconditional x0 {\n}");
     wrong(
         &text,
-        &["the selector x0 is not a pred or s32, or there are no branches"],
+        &["expected a pred or s32 selector and at least one branch, found selector x0"],
     );
 }
 
@@ -351,11 +351,11 @@ fn malformed_kernels() {
     );
     wrong(
         &kernel("v0:f32 = load 1[i0]\n"),
-        &["k0: parameter 1 is loaded, against its access"],
+        &["k0: parameter 1 is loaded, which its access does not allow"],
     );
     wrong(
         &kernel("v0:f32 = load 0[i0]\nstore 0[i0] = v0\n"),
-        &["k0: parameter 0 is stored, against its access"],
+        &["k0: parameter 0 is stored, which its access does not allow"],
     );
     wrong(
         &kernel("v0:f32 = load 0[]\n"),
@@ -363,7 +363,7 @@ fn malformed_kernels() {
     );
     wrong(
         &kernel("v0:f32 = load 7[]\n"),
-        &["k0: there is no parameter 7"],
+        &["k0: parameter 7 is not declared"],
     );
     wrong(
         &kernel("v0:s32 = load 0[i0]\n"),
@@ -382,13 +382,13 @@ fn malformed_kernels() {
     let types = "v0:f32 = load 0[i0]\nv1:s32 = index i0\nv2:f32 = add v0, v1\n";
     wrong(
         &kernel(types),
-        &["k0: the operands of v2 are not what its operation takes"],
+        &["k0: the operands of v2 do not fit its operation"],
     );
     for narrowed in ["v2:f32 = multiply v1, v1", "v2:f32 = cosine v1"] {
         let of_complex = format!("v0:f32 = load 0[i0]\nv1:c64 = complex v0, v0\n{narrowed}\n");
         wrong(
             &kernel(&of_complex),
-            &["k0: the operands of v2 are not what its operation takes"],
+            &["k0: the operands of v2 do not fit its operation"],
         );
     }
     let bound = "v0:f32 = load 0[i0]\nbind i1 = v0 in [0, 3]\n";

@@ -99,7 +99,7 @@ fn real(number: Number) -> f64 {
 mod tests {
     use super::*;
 
-    /// An element's bits are those that encoding its number gives.
+    /// The bits of an element are the encoding of its number.
     #[test]
     fn elements_are_stored_as_numbers() {
         for &ty in ElementType::ALL {

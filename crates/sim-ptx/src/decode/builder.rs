@@ -330,7 +330,7 @@ impl<'a> Builder<'a> {
             let Some(at) = found else {
                 return Err(ParseError::new(
                     jump.position,
-                    format!("there is no label `{}`", jump.label),
+                    format!("label `{}` is not defined", jump.label),
                 ));
             };
             match &mut self.code[jump.instruction].op {

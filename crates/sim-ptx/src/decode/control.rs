@@ -30,7 +30,7 @@ pub(super) fn brx(d: &mut Decoding<'_, '_>) -> Decoded {
         return Err(d.error("the list of targets needs a name"));
     };
     let Some(labels) = d.builder.targets(name) else {
-        return Err(d.error(format!("there is no `.branchtargets` list `{name}`")));
+        return Err(d.error(format!("no `.branchtargets` list `{name}` is defined")));
     };
     for label in labels {
         d.builder.jump(label, d.raw.position);

@@ -171,7 +171,7 @@ impl<'a> Builder<'a> {
         }
         if arguments.len() != function.params.len() || results.len() != function.returns.len() {
             return Err(error(format!(
-                "`{name}` has another number of parameters or results"
+                "the call of `{name}` has the wrong number of parameters or results"
             )));
         }
         self.inline(function, results, arguments, raw.position)

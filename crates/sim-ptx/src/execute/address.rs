@@ -96,8 +96,7 @@ pub(super) fn aligned(
             let thread = context.thread(r.warp * 32 + lane as u32);
             context.find(FindingKind::Misaligned, r.pc, None, vec![thread], |_| {
                 format!(
-                    "an access of {} bytes at {address:#x}, which is no multiple of it: the device \
-                     would stop here",
+                    "a misaligned access of {} bytes at {address:#x}: the device would stop here",
                     r.bytes
                 )
             });

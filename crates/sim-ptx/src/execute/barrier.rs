@@ -34,7 +34,7 @@ pub(super) fn arrive(
     let id = warp.word(id)[first];
     if id as usize >= BARRIERS {
         context.find(FindingKind::BarrierDivergence, pc, None, Vec::new(), |_| {
-            format!("barrier {id}: a block has {BARRIERS}")
+            format!("barrier {id} is out of range: a block has {BARRIERS}")
         });
         return true;
     }
@@ -70,7 +70,7 @@ pub(super) fn arrive(
             pc,
             other,
             Vec::new(),
-            |_| format!("barrier {id} is used with different counts of threads"),
+            |_| format!("barrier {id} is used with different thread counts"),
         );
     }
     arrives

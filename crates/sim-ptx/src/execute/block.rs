@@ -137,7 +137,7 @@ fn deadlock(warps: &[Warp], context: &mut Context<'_>) {
             })
             .collect();
         format!(
-            "the threads of the block wait for ever: {}",
+            "deadlock: the threads of the block wait forever: {}",
             list.join("; ")
         )
     });

@@ -83,28 +83,30 @@ fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<(), LaunchError> {
     let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
     if threads == 0 || threads > MOST_THREADS || launch.block[2] > 64 {
         return shape(format!(
-            "a block of {:?} threads: 1 to 1024, at most 64 in z",
+            "a block of {:?} threads is not possible: expected 1 to 1024, at most 64 in z",
             launch.block
         ));
     }
     let [x, y, z] = launch.grid;
     if x == 0 || y == 0 || z == 0 || x > i32::MAX as u32 || y > 65535 || z > 65535 {
         return shape(format!(
-            "a grid of {:?} blocks: at most 2^31 - 1, 65535, 65535",
+            "a grid of {:?} blocks is not possible: expected at most 2^31 - 1, 65535, 65535",
             launch.grid
         ));
     }
     if let Some((limit, exact)) = kernel.threads {
         let most: u64 = limit.iter().map(|n| u64::from(*n)).product();
         if threads > most || exact && launch.block != limit {
-            return shape(format!("{threads} threads, but it was compiled for {most}"));
+            return shape(format!(
+                "the block has {threads} threads, but the kernel was compiled for {most}"
+            ));
         }
     }
     let shared = kernel.static_shared.next_multiple_of(kernel.dynamic_align)
         + u64::from(launch.dynamic_shared);
     if shared > MOST_SHARED {
         return shape(format!(
-            "{shared} bytes of shared memory: a block has {MOST_SHARED}"
+            "the launch requests {shared} bytes of shared memory, but a block has {MOST_SHARED}"
         ));
     }
     let given = launch.params.len() as u64;

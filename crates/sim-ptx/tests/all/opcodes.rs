@@ -54,7 +54,7 @@ fn what_is_not_known_is_refused_with_its_place() {
             "add.s64 %rd1, %rd2, %r3;",
             "a register of 64 bits is needed",
         ),
-        ("bra $nowhere;", "there is no label `$nowhere`"),
+        ("bra $nowhere;", "label `$nowhere` is not defined"),
         (
             "mov.u32 %r1, %laneidx.w;",
             "the special register `%laneidx.w` is not supported",

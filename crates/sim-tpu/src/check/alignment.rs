@@ -229,8 +229,7 @@ impl Scope {
                     return Ok((shown, why));
                 }
                 Err(format!(
-                    "the offset {shown} is not provably a multiple of {modulus}: of it is known \
-                     that it lies in [{}, {}] and leaves {} modulo {}",
+                    "the offset {shown} is not provably a multiple of {modulus}: it is in [{}, {}] and equals {} modulo {}",
                     range.lower, range.upper, residue.remainder, residue.modulus
                 ))
             }

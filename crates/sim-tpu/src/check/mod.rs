@@ -505,7 +505,7 @@ impl Checker<'_> {
                     format!(
                         "the points of `parallel {name}` run in any order, and all of them write the same block of `{block}`"
                     ),
-                    format!("take `parallel` off `{name}`, or let the block depend on it"),
+                    format!("remove `parallel` from `{name}`, or let the block depend on it"),
                 );
                 self.find(Code::TwoWrites, statement, window.line, window.block, told);
             }

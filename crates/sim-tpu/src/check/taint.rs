@@ -1,7 +1,7 @@
 //! Taint analysis of padding: which results of a computation depend on padding.
 //!
 //! A block that extends past the edge of its array has elements without meaning. Computing with
-//! them is fine as long as they reach only elements that nobody uses. This analysis follows the
+//! them is fine as long as they reach only elements that are not used. This analysis follows the
 //! [`Kind`] of each element through the operations' indexing maps: an element computed from padding
 //! is padding; any other element computed from data is data. A selection has the kind of the branch
 //! that its predicate chooses, which is how a program masks padding. An operation that reads

@@ -126,7 +126,7 @@ impl<'p> Machine<'p> {
         } else {
             self.find(Code::OutOfBounds, here, Some(id), || {
                 let message = format!(
-                    "elements {start}..{end} of dimension {d} of `{name}`, which has {size}: this is memory of something else"
+                    "elements {start}..{end} of dimension {d} of `{name}`, which has {size}: this memory belongs to something else"
                 );
                 (message, "bound the index, or `assume` the range that it has".to_owned())
             });
@@ -193,8 +193,11 @@ impl<'p> Machine<'p> {
             let source = self.program.source_line(line);
             self.find(Code::Uninitialised, Here { line, ..here }, Some(id), || {
                 (
-                    format!("`{elements}` gets elements of memory that nobody wrote, which line {source} loads"),
-                    "write that memory first, or select other elements before they are stored".to_owned(),
+                    format!(
+                        "`{elements}` gets elements of unwritten memory, which line {source} loads"
+                    ),
+                    "write that memory first, or select other elements before they are stored"
+                        .to_owned(),
                 )
             });
             return;

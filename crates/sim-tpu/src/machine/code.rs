@@ -282,7 +282,12 @@ impl<'p> Compiler<'p> {
                 low,
                 high,
             } => Action::Assume(number(*variable), Index::new(low), Index::new(high)),
-            StatementKind::Grid(_) => return Err(wrong(line, "a grid that was not written out")),
+            StatementKind::Grid(_) => {
+                return Err(wrong(
+                    line,
+                    "a grid must be expanded before it is simulated",
+                ));
+            }
         };
         Ok(Step {
             line,
@@ -304,9 +309,12 @@ impl<'p> Compiler<'p> {
             true => regroup::groups(&source.sizes, &destination.sizes),
             false => regroup::pairs(&source.sizes, &destination.sizes),
         };
-        let groups = groups
-            .filter(|_| types[0] == types[1])
-            .ok_or_else(|| wrong(line, "a copy's source and destination differ in shape"))?;
+        let groups = groups.filter(|_| types[0] == types[1]).ok_or_else(|| {
+            wrong(
+                line,
+                "a copy's source and destination differ in shape or element type",
+            )
+        })?;
         Ok(Copy {
             groups,
             sized: source.is_sized() || destination.is_sized(),
@@ -344,7 +352,7 @@ impl<'p> Compiler<'p> {
 
     fn vector(&self, operation: &'p VectorOperation) -> Made<Ready<'p>> {
         let line = operation.line;
-        let unknown = || wrong(line, "the operand is a vector that no statement defines");
+        let unknown = || wrong(line, "an operand is a vector that no statement defines");
         let operands = operation.operands.iter().map(|operand| {
             Ok(match operand {
                 VectorOperand::Register(id) => {
@@ -377,7 +385,7 @@ impl<'p> Compiler<'p> {
                 (Vec::new(), element.ok_or_else(unknown)?)
             }
             (VectorOp::Compute(Op::SeedRandom), None, _) => (Vec::new(), Element::I32),
-            _ => return Err(wrong(line, "a vector operation without a vector")),
+            _ => return Err(wrong(line, "a vector operation needs a vector operand")),
         };
         let kind = match &operation.op {
             VectorOp::Move => Kind::Move,
@@ -406,11 +414,19 @@ impl<'p> Compiler<'p> {
         let last = view.reshaped.len();
         for (at, (shape, entries)) in view.reshaped.iter().enumerate() {
             if count(shape) != count(&sizes) || shape.len() != entries.len() {
-                return Err(wrong(line, "a view has other elements than its slice"));
+                return Err(wrong(
+                    line,
+                    "a view's number of elements differs from that of its slice",
+                ));
             }
             let strides = match (at + 1 == last, view.strides.is_empty()) {
                 (true, false) if view.strides.len() == entries.len() => view.strides.clone(),
-                (true, false) => return Err(wrong(line, "a view's steps are not its dimensions'")),
+                (true, false) => {
+                    return Err(wrong(
+                        line,
+                        "a view needs one stride for each of its dimensions",
+                    ));
+                }
                 _ => vec![1; entries.len()],
             };
             let made: Vec<CutEntry> = entries
@@ -439,7 +455,10 @@ impl<'p> Compiler<'p> {
             });
         }
         if count(&sizes) != count(dims) || reshaped.is_empty() && !view.strides.is_empty() {
-            return Err(wrong(line, "a view has other elements than its vector"));
+            return Err(wrong(
+                line,
+                "a view's number of elements differs from that of its vector",
+            ));
         }
         Ok(ViewCut { cut, reshaped })
     }
@@ -448,7 +467,10 @@ impl<'p> Compiler<'p> {
         if self.program.buffers.is_valid(buffer) {
             return Ok(buffer);
         }
-        Err(wrong(line, "a buffer that the program does not have"))
+        Err(wrong(
+            line,
+            "a statement uses a buffer that the program does not declare",
+        ))
     }
 
     /// A slice whose sizes are known before the run.
@@ -465,7 +487,10 @@ impl<'p> Compiler<'p> {
         let buffer = self.known(slice.buffer, line)?;
         let dims = &self.geometry[buffer.index()].dims;
         if dims.len() != slice.entries.len() {
-            return Err(wrong(line, "a slice has other dimensions than its buffer"));
+            return Err(wrong(
+                line,
+                "a slice needs one entry for each dimension of its buffer",
+            ));
         }
         let mut cut = Cut {
             buffer,
@@ -489,7 +514,7 @@ impl<'p> Compiler<'p> {
                 } => (Index::new(start), *size, *clipped, true),
             };
             if size < 0 && sized.is_none() {
-                return Err(wrong(line, "a slice of negative size"));
+                return Err(wrong(line, "a slice has a negative size"));
             }
             cut.entries.push(CutEntry {
                 start,
@@ -507,7 +532,10 @@ impl<'p> Compiler<'p> {
 
     fn signal(&self, semaphore: &SemaphoreRef, line: u32) -> Made<Signal> {
         if !self.program.semaphores.is_valid(semaphore.array) {
-            return Err(wrong(line, "a semaphore that the program does not have"));
+            return Err(wrong(
+                line,
+                "a statement uses a semaphore that the program does not declare",
+            ));
         }
         Ok(Signal {
             array: semaphore.array.index(),
@@ -548,7 +576,7 @@ impl<'p> Compiler<'p> {
         if !fits {
             return Err(wrong(
                 line,
-                "the operands are not what the computation takes",
+                "the shapes of the operands differ from the computation's parameters",
             ));
         }
         let mut gives = Vec::new();
@@ -563,7 +591,7 @@ impl<'p> Compiler<'p> {
         if !fits {
             return Err(wrong(
                 line,
-                "the destinations are not what the computation gives",
+                "the shapes of the destinations differ from the computation's results",
             ));
         }
         Ok(())

@@ -152,7 +152,7 @@ impl<'p> Machine<'p> {
         if self.flights.len() >= MAX_FLIGHTS {
             return Err(Error::Limit {
                 line: here.line,
-                message: format!("more than {MAX_FLIGHTS} copies are under way at once"),
+                message: format!("more than {MAX_FLIGHTS} copies are in flight at the same time"),
             });
         }
         let space = |id: BufferId| self.program.buffers[id].space;
@@ -204,7 +204,7 @@ impl<'p> Machine<'p> {
                 return Err(Error::Program {
                     line: here.line,
                     message: format!(
-                        "a copy's source has {from} elements along a dimension, and its destination {to}"
+                        "a copy's source has {from} elements along a dimension, but its destination has {to}"
                     ),
                 });
             }
@@ -426,7 +426,8 @@ impl<'p> Machine<'p> {
         );
     }
 
-    /// Updates what is known of the destination's elements after the copy.
+    /// Updates, after the copy, which elements of the destination are initialised and which are
+    /// padding.
     fn mark(
         &mut self,
         copy: &Copy,
@@ -491,7 +492,7 @@ impl<'p> Machine<'p> {
             let (name, region) = (self.name(block), region.clone());
             self.find(Code::Revisited, here, Some(block), || {
                 (
-                    format!("the block {region} is written back by `{name}` again after others: what was there is not fetched, so it is lost"),
+                    format!("the grid returns to the block {region} of `{name}` after other blocks: its earlier contents are not fetched, so they are overwritten"),
                     "let the grid dimensions that the block does not depend on be the innermost".to_owned(),
                 )
             });

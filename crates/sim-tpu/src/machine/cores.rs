@@ -175,12 +175,12 @@ impl<'p> Machine<'p> {
             if count == 1 {
                 return Err(Error::Unsupported {
                     line: here.line,
-                    message: format!("core {core} is addressed, and {cores}"),
+                    message: format!("core {core} is addressed, but {cores}"),
                 });
             }
             self.find(Code::OutOfBounds, here, None, || {
                 (
-                    format!("core {core} is addressed, and {cores}"),
+                    format!("core {core} is addressed, but {cores}"),
                     "take the number modulo the number of devices".to_owned(),
                 )
             });
@@ -302,9 +302,9 @@ impl<'p> Machine<'p> {
             self.find(Code::UseAfterFree, here, Some(buffer), || {
                 (
                     format!(
-                        "core {from} copies into `{name}` of core {core}, which does not live there"
+                        "core {from} copies into `{name}` of core {core}, which is not live there"
                     ),
-                    "let the cores wait for each other (a barrier) while the memory lives"
+                    "let the cores wait for each other (a barrier) while the memory is live"
                         .to_owned(),
                 )
             });
@@ -397,7 +397,7 @@ pub(super) fn run<'p, 's>(
             let flow = machine.resume(&mut stacks[core])?;
             over[core] = matches!(flow, Flow::Next | Flow::Stop);
             stopped |= matches!(flow, Flow::Stop);
-            // Trying a wait again counts as a step, but is no progress.
+            // Retrying a wait counts as a step, but not as progress.
             moved |= over[core] || matches!(flow, Flow::Yield) || machine.steps > steps_before + 1;
             for (to, message) in std::mem::take(&mut machine.peer.outbox) {
                 inboxes[to].push(message);
@@ -459,13 +459,13 @@ fn deadlock(machines: &mut [Machine<'_>]) {
             (true, 0) => (
                 Code::NeverStarted,
                 format!(
-                    "`{name}` of core {core} has no copy that was begun and not waited for, and all other cores are done: this waits for ever"
+                    "no unfinished copy uses `{name}` of core {core}, and all other cores are done: this wait never ends"
                 ),
             ),
             (true, there) => (
                 Code::ByteCount,
                 format!(
-                    "{} bytes are waited for on `{name}` of core {core}, and the copies on it bring {there}: this waits for ever",
+                    "the wait expects {} bytes on `{name}` of core {core}, but the copies on it bring {there}: it never ends",
                     wait.wanted
                 ),
             ),
@@ -484,7 +484,7 @@ fn deadlock(machines: &mut [Machine<'_>]) {
         machines[core].find(code, wait.here, None, || {
             (
                 message,
-                format!("raise `{name}` before, or take the wait out"),
+                format!("raise `{name}` before, or remove the wait"),
             )
         });
     }

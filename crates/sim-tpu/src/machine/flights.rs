@@ -101,7 +101,7 @@ impl<'p> Flights<'p> {
     }
 }
 
-/// What the report says of a copy that nobody waited for.
+/// The report's text about a copy that was never waited for.
 pub(super) struct FlightEnd<'p> {
     pub(super) destination: BufferId,
     pub(super) sends: bool,

@@ -120,10 +120,10 @@ impl<'p> Machine<'p> {
             let end = offset.saturating_add(geometry.bytes);
             self.find(Code::Overlap, here, Some(id), || {
                 let message = format!(
-                    "`{name}` takes bytes {offset} to {end}, part of which `{other}` holds while both live"
+                    "`{name}` takes bytes {offset} to {end}, some of which `{other}` holds at the same time"
                 );
                 let help = format!(
-                    "give it another offset, leave the offset out, or `free {other}` before"
+                    "change the offset, omit it, or `free {other}` before"
                 );
                 (message, help)
             });
@@ -261,7 +261,7 @@ impl<'p> Machine<'p> {
                     "{} of {name} would do, but the free bytes are in pieces or below a stated offset",
                     bytes(used)
                 ),
-                _ => format!("{} are held at once", bytes(used)),
+                _ => format!("{} are in use at the same time", bytes(used)),
             };
             self.find(code, here, None, || {
                 let message = format!("{name} has {}: {why}: {holders}", bytes(limit));
@@ -287,8 +287,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The shape of the largest buffer with its longest dimension cut so that it takes so many
-    /// bytes fewer; the dimension stays a multiple of 8 where it is that long.
+    /// The shape of the largest buffer with its longest dimension shortened so that the buffer
+    /// takes this many bytes less. A dimension of at least 8 stays a multiple of 8.
     fn largest_that_fits(&self, space: Space, excess: i64) -> Option<String> {
         let held = self.ledgers[space as usize].holders();
         let largest = held.first().filter(|_| excess > 0)?.buffer;
@@ -344,7 +344,7 @@ impl<'p> Machine<'p> {
                 self.find(Code::UseAfterFree, here, Some(id), || {
                     (
                         format!("`{name}` is freed a second time; first at line {line}"),
-                        "take one of them out".to_owned(),
+                        "remove one of them".to_owned(),
                     )
                 });
             }

@@ -66,10 +66,10 @@ struct State {
     written: Regions,
     /// The elements that are padding or computed from it.
     tainted: Regions,
-    /// The elements made up from constants: they come from no array.
+    /// The elements filled with constants: they do not come from an array.
     neutral: Regions,
-    /// The lines of the statements that write it, in order: a read of unwritten elements may have
-    /// been meant to follow one of them.
+    /// The lines of the statements that write it, in order. A read of unwritten elements may have
+    /// been intended to come after one of them.
     writers: Vec<u32>,
     /// The line that loaded unwritten memory whose content was then stored here.
     unwritten_from: Option<u32>,
@@ -380,10 +380,10 @@ impl<'p> Machine<'p> {
             self.find(Code::NeverWaited, here, Some(flight.destination), || {
                 let message = match flight.sends {
                     true => format!(
-                        "the sending of `{name}` to another core is never waited for: nothing says that it was read"
+                        "the copy of `{name}` to another core is never waited for at its source: it may not have been read"
                     ),
                     false => format!(
-                        "this copy into `{name}` is never waited for: nothing says that it is done"
+                        "this copy into `{name}` is never waited for: it may not be done"
                     ),
                 };
                 (message, help)

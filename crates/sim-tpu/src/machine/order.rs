@@ -158,7 +158,7 @@ pub(super) fn compare(report: &mut Report, other: Report, program: &TpuProgram, 
                 names_of.join(", ")
             ),
             help: format!(
-                "take `parallel` off `{names}`, or let no point use what another one leaves behind"
+                "remove `parallel` from `{names}`, or make each point independent of data that other points leave"
             ),
             instruction: instruction.clone(),
             line: *line,

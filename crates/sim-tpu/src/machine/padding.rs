@@ -73,7 +73,7 @@ impl Machine<'_> {
     }
 }
 
-/// Adds the wanted elements of a box to a set. Most often they form one box: the lanes beyond an
+/// Adds the selected elements of a box to a set. Most often they form one box: the lanes beyond an
 /// edge.
 fn collect(set: &mut Regions, region: &Region, wanted: &dyn Fn(&[i64]) -> bool) {
     let mut around: Option<Region> = None;

@@ -92,8 +92,8 @@ impl<'p> Machine<'p> {
         if self.functional && self.value(condition, here)? == 0 {
             self.find(Code::CheckFailed, here, None, || {
                 (
-                    format!("a check of the kernel does not hold: {message}"),
-                    "give inputs for which it holds, or mend what makes it false".to_owned(),
+                    format!("a check of the kernel failed: {message}"),
+                    "use inputs for which it holds, or fix the kernel".to_owned(),
                 )
             });
         }

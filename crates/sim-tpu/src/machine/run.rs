@@ -245,8 +245,8 @@ impl<'p> Machine<'p> {
                 if value % multiple != 0 {
                     self.find(Code::Alignment, here, None, || {
                         (
-                            format!("the kernel says that this is a multiple of {multiple}, and it is {value}"),
-                            "take the claim back, or make it true".to_owned(),
+                            format!("the kernel claims that this is a multiple of {multiple}, but it is {value}"),
+                            "remove the claim, or make it true".to_owned(),
                         )
                     });
                 }
@@ -408,8 +408,8 @@ impl<'p> Machine<'p> {
             let name = names.into_iter().nth(variable).unwrap_or_default();
             self.find(Code::OutOfBounds, here, None, || {
                 (
-                    format!("`{name}` is {value}, and is assumed to be in [{low}, {high}]"),
-                    "clamp it, or assume what it can be".to_owned(),
+                    format!("`{name}` is {value}, but is assumed to be in [{low}, {high}]"),
+                    "clamp it, or widen the assumed range".to_owned(),
                 )
             });
         }

@@ -23,8 +23,8 @@ pub(crate) fn evaluate(operation: &ScalarOperation, operands: &[i64]) -> Result<
             held(&elementwise::unary(*op, *element, &vector(*x, *element))?)
         }
         (ScalarOperation::Binary(op, element), [x, y]) if !element.is_float() => {
-            let made =
-                integer(*op, *element, *x, *y).ok_or_else(|| format!("{op:?} of integers"))?;
+            let made = integer(*op, *element, *x, *y)
+                .ok_or_else(|| format!("{op:?} of integers is not simulated"))?;
             wrap(*element, made)
         }
         (ScalarOperation::Binary(op, element), [x, y]) => {

@@ -26,7 +26,7 @@ impl<'p> Machine<'p> {
         let name = &self.program.semaphores[array].name;
         Err(Error::Program {
             line: here.line,
-            message: format!("there is no semaphore `{name}[{index}]`: `{name}` has {count}"),
+            message: format!("semaphore `{name}[{index}]` does not exist: `{name}` has {count}"),
         })
     }
 
@@ -42,7 +42,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Waits for the oldest copy on a semaphore, or for so many bytes of the oldest copies.
+    /// Waits for the oldest copy on a semaphore, or for this many bytes of the oldest copies.
     pub(super) fn wait(
         &mut self,
         semaphore: &Signal,
@@ -67,8 +67,8 @@ impl<'p> Machine<'p> {
         if self.semaphores[slot.0][slot.1].copies.is_empty() {
             self.find(Code::NeverStarted, here, None, || {
                 (
-                    format!("`{name}` has no copy that was begun and not waited for: this waits for ever"),
-                    format!("`dma_start` a copy on `{name}` before, or take the wait out"),
+                    format!("no unfinished copy uses `{name}`: this wait never ends"),
+                    format!("start a copy on `{name}` before (`dma_start`), or remove the wait"),
                 )
             });
             return Ok(Flow::Next);
@@ -84,7 +84,7 @@ impl<'p> Machine<'p> {
                 let there = wanted - left;
                 self.find(Code::ByteCount, here, None, || {
                     (
-                        format!("{wanted} bytes are waited for on `{name}`, and the copies on it bring {there}: this waits for ever"),
+                        format!("the wait on `{name}` expects {wanted} bytes, but the copies on it bring {there}: it never ends"),
                         format!("wait for {there} bytes, padding of the tiles included"),
                     )
                 });
@@ -164,7 +164,7 @@ impl<'p> Machine<'p> {
             };
             self.find(Code::ByteCount, here, None, || {
                 (
-                    format!("{wanted} bytes are waited for on `{name}`, and the copy that line {} begins has {bytes} left: it may still run afterwards", program.source_line(flight.line)),
+                    format!("the wait on `{name}` expects {wanted} bytes, but the copy that line {} starts has {bytes} left: it may still run afterwards", program.source_line(flight.line)),
                     format!("wait for {bytes} bytes, padding of the tiles included"),
                 )
             });
@@ -246,7 +246,7 @@ impl<'p> Machine<'p> {
             let array = &program.semaphores[array].name;
             (
                 format!("deadlock: the core waits at line {line} for `{name}` to be {amount}; it is {count}; the core -> `{array}`, {source} -> the core"),
-                format!("`signal {name}, {amount}` before, or take the wait out"),
+                format!("`signal {name}, {amount}` before, or remove the wait"),
             )
         });
         Ok(Flow::Stop)

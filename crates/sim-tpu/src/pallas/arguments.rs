@@ -49,7 +49,7 @@ impl<'k> Translator<'k> {
         }
         if count < inputs {
             return Err(Error::new(format!(
-                "{} inputs are given, and the kernel has {}",
+                "{} inputs are given, but the kernel has {}",
                 number + inputs,
                 number + count
             )));
@@ -180,7 +180,7 @@ impl<'k> Translator<'k> {
     fn prefetched(&mut self, value: Value, number: usize) -> Made<()> {
         let memref = self.memref(value)?;
         let (Item::Data(element), Some(dims)) = (memref.item, memref.static_dims()) else {
-            return Err(Error::new("scalars of a type that is not simulated"));
+            return Err(Error::new("scalars of this type are not simulated"));
         };
         let buffer = self.in_smem(&format!("scalars{number}"), element, &dims, number)?;
         self.references
@@ -193,7 +193,7 @@ impl<'k> Translator<'k> {
         if let Some(inputs) = self.arrays.inputs {
             return inputs.checked_sub(before).ok_or_else(|| {
                 Error::new(format!(
-                    "{inputs} inputs are given, and the kernel takes at least {before}"
+                    "{inputs} inputs are given, but the kernel takes at least {before}"
                 ))
             });
         }
@@ -211,7 +211,7 @@ impl<'k> Translator<'k> {
         let mut made: Vec<BufferId> = Vec::new();
         for one in given {
             let Item::Data(element) = one.memref.item else {
-                return Err(Error::new("a semaphore is not an array"));
+                return Err(Error::new("expected an array, found a semaphore"));
             };
             let windowed = one.window.is_some_and(|window| window.transform.is_some());
             let own = one.memref.static_dims();
@@ -234,7 +234,7 @@ impl<'k> Translator<'k> {
                 (Some(dims), ..) => dims.clone(),
                 (None, false, Some(own)) => own,
                 (None, true, _) => extents::of(self.module, kernel, one.window, self.arrays)?,
-                _ => return Err(Error::new("an array whose sizes are not known")),
+                _ => return Err(Error::new("an array of unknown sizes is not simulated")),
             };
             let alias = self.arrays.aliases.get(one.number).copied().flatten();
             let shared = alias.filter(|_| one.is_result).and_then(|input| {
@@ -275,7 +275,7 @@ impl<'k> Translator<'k> {
         let dims = self.program.buffers[array].shape.static_dims();
         let dims = dims.unwrap_or_default().to_vec();
         let own = given.memref.static_dims();
-        let own = own.ok_or_else(|| Error::new("a window whose sizes are not known"))?;
+        let own = own.ok_or_else(|| Error::new("a window of unknown sizes is not simulated"))?;
         let space = match given.memref.space {
             MemorySpace::Any | MemorySpace::Hbm | MemorySpace::Host => {
                 self.references
@@ -285,10 +285,14 @@ impl<'k> Translator<'k> {
             MemorySpace::Vmem => Space::Vmem,
             MemorySpace::Smem => Space::Smem,
             MemorySpace::Cmem => Space::Cmem,
-            other => return Err(Error::new(format!("a window in {other:?}"))),
+            other => {
+                return Err(Error::new(format!(
+                    "a window in {other:?} is not simulated"
+                )));
+            }
         };
         let Item::Data(element) = given.memref.item else {
-            return Err(Error::new("a semaphore is not an array"));
+            return Err(Error::new("expected an array, found a semaphore"));
         };
         let name = self.program.buffers[array].name.clone();
         let name = match given.is_result {
@@ -321,7 +325,7 @@ impl<'k> Translator<'k> {
         };
         if sizes.len() != dims.len() {
             return Err(Error::new(format!(
-                "`{name}` has {} dimensions, and its window {}",
+                "`{name}` has {} dimensions, but its window has {}",
                 dims.len(),
                 sizes.len()
             )));
@@ -330,7 +334,7 @@ impl<'k> Translator<'k> {
         let reference = Reference::whole(block, &sizes).squeezed(&own);
         let reference = reference.ok_or_else(|| {
             Error::new(format!(
-                "the window of `{name}` has other sizes than the kernel's argument"
+                "the sizes of the window of `{name}` differ from those of the kernel's argument"
             ))
         })?;
         let left_out = reference.left_out();
@@ -361,7 +365,7 @@ impl<'k> Translator<'k> {
     fn transform(&mut self, kernel: &Kernel, name: &str) -> Made<(Vec<Term>, Vec<Statement>)> {
         let function = self.module.function(name);
         let function =
-            function.ok_or_else(|| Error::new(format!("there is no function `{name}`")))?;
+            function.ok_or_else(|| Error::new(format!("function `{name}` does not exist")))?;
         let arguments = &kernel.function.body.arguments;
         for (own, given) in function.body.arguments.iter().zip(arguments) {
             if let Some(term) = self.scalars.get(given).cloned() {
@@ -397,7 +401,8 @@ impl<'k> Translator<'k> {
     pub(super) fn scratch(&mut self, value: Value) -> Made<Option<BufferId>> {
         let memref = self.memref(value)?;
         let dims = memref.static_dims();
-        let dims = dims.ok_or_else(|| Error::new("scratch memory whose size is not known"))?;
+        let dims =
+            dims.ok_or_else(|| Error::new("scratch memory of unknown size is not simulated"))?;
         let Item::Data(element) = memref.item else {
             let count = dims.iter().product();
             let name = format!("sem{}", self.program.semaphores.len());
@@ -422,7 +427,11 @@ impl<'k> Translator<'k> {
             MemorySpace::Smem => Space::Smem,
             MemorySpace::Cmem => Space::Cmem,
             MemorySpace::Any | MemorySpace::Hbm | MemorySpace::Host => Space::Hbm,
-            other => return Err(Error::new(format!("scratch memory in {other:?}"))),
+            other => {
+                return Err(Error::new(format!(
+                    "scratch memory in {other:?} is not simulated"
+                )));
+            }
         };
         let name = format!("scratch{}", self.program.buffers.len());
         let buffer = self.buffer(&name, space, element, &dims)?;

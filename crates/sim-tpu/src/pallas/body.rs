@@ -91,8 +91,9 @@ impl<'k> Translator<'k> {
                     .ok()
                     .and_then(|d| self.grid.get(d))
                     .cloned();
-                let bound =
-                    bound.ok_or_else(|| Error::at(operation, "there is no such dimension"))?;
+                let bound = bound.ok_or_else(|| {
+                    Error::at(operation, "the dimension is out of range for the grid")
+                })?;
                 self.scalars.insert(operation.results[0], bound);
                 Ok(())
             }
@@ -176,7 +177,7 @@ impl<'k> Translator<'k> {
     /// A scalar value as a term.
     pub(super) fn scalar(&self, value: Value) -> Made<Term> {
         let known = self.scalars.get(&value).cloned();
-        known.ok_or_else(|| Error::new("a scalar that was not computed"))
+        known.ok_or_else(|| Error::new("it uses a scalar that was not computed"))
     }
 
     fn holder(&mut self, value: Value) -> Made<Holder> {
@@ -188,7 +189,7 @@ impl<'k> Translator<'k> {
             }
             Type::Vector(_) => Ok(Holder::Vector(self.new_register(value)?)),
             Type::MemRef(_) => Err(Error::new(
-                "a loop or branch that gives a reference to memory",
+                "a loop or branch that returns a memory reference is not supported",
             )),
         }
     }
@@ -387,7 +388,7 @@ impl<'k> Translator<'k> {
             own.flush();
             let (test, values) = values
                 .split_first()
-                .ok_or_else(|| Error::at(operation, "a loop without a condition"))?;
+                .ok_or_else(|| Error::at(operation, "expected a loop with a condition"))?;
             let value = own.scalar(*test)?;
             own.push(StatementKind::Set {
                 variable: go_on,

@@ -8,7 +8,7 @@ use tegula_expr::{Cmp, Term};
 use tegula_mosaic::ir::{CopyOperands, Op, Operation, Value};
 use tegula_mosaic::types::Item;
 
-const NO_SEMAPHORE: &str = "a wait for an end that has no semaphore";
+const NO_SEMAPHORE: &str = "it waits for a side of the copy that has no semaphore";
 
 /// The source and target of a copy, with its semaphores.
 struct Ends {
@@ -22,7 +22,7 @@ struct Ends {
 impl<'k> Translator<'k> {
     pub(super) fn reference(&self, operation: &Operation, value: Value) -> Made<Reference> {
         let known = self.references.get(&value).cloned();
-        known.ok_or_else(|| Error::at(operation, "memory of a kind that is not simulated"))
+        known.ok_or_else(|| Error::at(operation, "memory of this kind is not simulated"))
     }
 
     /// The sizes of a reference; a size known only at run time is [`AT_RUN_TIME`].
@@ -36,7 +36,7 @@ impl<'k> Translator<'k> {
     fn dims_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
         let memref = self.module.values[value].as_memref();
         let dims = memref.and_then(tegula_mosaic::types::MemRefType::static_dims);
-        dims.ok_or_else(|| Error::at(operation, "memory whose sizes are not known"))
+        dims.ok_or_else(|| Error::at(operation, "the sizes of its memory are not known"))
     }
 
     pub(super) fn memory_operation(&mut self, operation: &'k Operation) -> Made<()> {
@@ -119,7 +119,7 @@ impl<'k> Translator<'k> {
             }
             Op::EnqueueDma(groups) => self.start(operation, *groups),
             Op::WaitDma(groups, wait_target) => self.wait(operation, *groups, *wait_target),
-            _ => Err(Error::at(operation, "it is not simulated")),
+            _ => Err(Error::at(operation, "this operation is not simulated")),
         }
     }
 
@@ -145,7 +145,7 @@ impl<'k> Translator<'k> {
                 // The start indices are followed by the sizes that the type does not give.
                 let (starts, at_run_time) = terms
                     .split_at_checked(dims.len())
-                    .ok_or_else(|| Error::at(operation, "a place is missing"))?;
+                    .ok_or_else(|| Error::at(operation, "an index is missing"))?;
                 let mut at_run_time = at_run_time.iter();
                 let mut sizes = Vec::new();
                 for size in &dims {
@@ -161,9 +161,9 @@ impl<'k> Translator<'k> {
                 }
                 reference.part(starts, &sizes)
             }
-            Op::MemRefSqueeze => reference
-                .squeezed(&dims)
-                .ok_or_else(|| Error::at(operation, "its result has other sizes"))?,
+            Op::MemRefSqueeze => reference.squeezed(&dims).ok_or_else(|| {
+                Error::at(operation, "the sizes of its result do not fit its operands")
+            })?,
             Op::MemRefReshape => reference.reshaped(&dims),
             Op::MemRefCast => reference,
             _ => {
@@ -172,8 +172,9 @@ impl<'k> Translator<'k> {
                     _ => None,
                 };
                 let types = element(from).zip(element(to));
-                let (own, wanted) = types
-                    .ok_or_else(|| Error::at(operation, "memory of elements that are not known"))?;
+                let (own, wanted) = types.ok_or_else(|| {
+                    Error::at(operation, "the element type of its memory is unknown")
+                })?;
                 reference.as_words(own, wanted)
             }
         };
@@ -213,7 +214,7 @@ impl<'k> Translator<'k> {
             _ => {
                 return Err(Error::at(
                     operation,
-                    "semaphores in another shape are not simulated",
+                    "a reshaped array of semaphores is not simulated",
                 ));
             }
         }
@@ -223,9 +224,12 @@ impl<'k> Translator<'k> {
     fn semaphore(&self, operation: &Operation, value: Value) -> Made<SemaphoreRef> {
         let known = self.semaphores.get(&value);
         let semaphores =
-            known.ok_or_else(|| Error::at(operation, "a semaphore that is not known"))?;
+            known.ok_or_else(|| Error::at(operation, "it uses an unknown semaphore"))?;
         if semaphores.dims.iter().product::<i64>() != 1 {
-            return Err(Error::at(operation, "several semaphores where one is due"));
+            return Err(Error::at(
+                operation,
+                "expected one semaphore, found several",
+            ));
         }
         Ok(SemaphoreRef {
             array: semaphores.array,
@@ -320,9 +324,12 @@ impl<'k> Translator<'k> {
     fn start(&mut self, operation: &Operation, groups: CopyOperands) -> Made<()> {
         self.flush();
         let ends = self.ends(operation, groups)?;
-        let semaphore = ends
-            .target_semaphore
-            .ok_or_else(|| Error::at(operation, "a copy without a semaphore of its destination"))?;
+        let semaphore = ends.target_semaphore.ok_or_else(|| {
+            Error::at(
+                operation,
+                "expected a copy with a semaphore for its destination",
+            )
+        })?;
         let remote = match (ends.device, ends.source_semaphore) {
             (None, None) => None,
             (Some(core), sent) => Some(Remote { core, sent }),

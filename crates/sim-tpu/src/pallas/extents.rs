@@ -18,10 +18,11 @@ pub(super) fn of(
     window: Option<&Window>,
     arrays: &Arrays,
 ) -> Made<Vec<i64>> {
-    let window = window.ok_or_else(|| Error::new("an array whose sizes are not known"))?;
+    let window = window.ok_or_else(|| Error::new("an array of unknown sizes is not simulated"))?;
     let name = window.transform.as_deref().unwrap_or_default();
     let function = module.function(name);
-    let function = function.ok_or_else(|| Error::new(format!("there is no function `{name}`")))?;
+    let function =
+        function.ok_or_else(|| Error::new(format!("function `{name}` does not exist")))?;
     let mut inputs = arrays.values.iter();
     let mut grid = Vec::new();
     for size in &kernel.grid {

@@ -247,7 +247,7 @@ impl Reference {
             .collect();
         for (d, entry) in entries.iter_mut().enumerate() {
             let Some(size) = own[d] else { continue };
-            // A dimension of size 1 stays if the remaining wanted sizes need it.
+            // A dimension of size 1 stays if the remaining requested sizes need it.
             let rest = own[d + 1..].iter().flatten().count();
             let left = wanted.len();
             let keeps = wanted.peek() == Some(&&size) && (size != 1 || rest < left);

@@ -22,7 +22,7 @@ impl<'k> Translator<'k> {
 
     pub(super) fn register(&self, value: Value) -> Made<RegisterId> {
         let known = self.registers.get(&value).copied();
-        known.ok_or_else(|| Error::new("a vector that was not computed"))
+        known.ok_or_else(|| Error::new("it uses a vector that was not computed"))
     }
 
     /// A value as an operand of a vector operation.
@@ -77,7 +77,8 @@ impl<'k> Translator<'k> {
         let result = operation.results.first().copied();
         match (&operation.op, result) {
             (Op::Constant(Constant::Splat(bits)), Some(result)) if all_scalar => {
-                let ty = element(&result).ok_or_else(|| Error::at(operation, "no scalar"))?;
+                let ty = element(&result)
+                    .ok_or_else(|| Error::at(operation, "expected a scalar constant"))?;
                 let held = crate::machine::scalar::constant(ty, *bits);
                 let held = held.map_err(|message| Error::at(operation, message))?;
                 self.scalars
@@ -87,7 +88,7 @@ impl<'k> Translator<'k> {
             (op, Some(result)) if all_scalar => {
                 let first = operation.operands.first().and_then(element);
                 let (Some(from), Some(to)) = (first, element(&result)) else {
-                    return Err(Error::at(operation, "it is not simulated"));
+                    return Err(Error::at(operation, "this operation is not simulated"));
                 };
                 let scalar = match op {
                     Op::Unary(op) => ScalarOperation::Unary(*op, from),
@@ -96,7 +97,12 @@ impl<'k> Translator<'k> {
                     Op::CompareFloat(p) => ScalarOperation::CompareFloat(*p),
                     Op::Select => ScalarOperation::Select,
                     Op::Cast(cast) => ScalarOperation::Cast(*cast, from, to),
-                    _ => return Err(Error::at(operation, "it is not simulated on scalars")),
+                    _ => {
+                        return Err(Error::at(
+                            operation,
+                            "this operation is not simulated on scalars",
+                        ));
+                    }
                 };
                 let operands: Made<Vec<_>> = operation
                     .operands
@@ -166,7 +172,12 @@ impl<'k> Translator<'k> {
         let (is_store, strides) = match &operation.op {
             Op::Store { strides, add, .. } if !add => (true, strides),
             Op::Load { strides, .. } => (false, strides),
-            _ => return Err(Error::at(operation, "it is not simulated on such memory")),
+            _ => {
+                return Err(Error::at(
+                    operation,
+                    "this operation is not simulated on such memory",
+                ));
+            }
         };
         let at = usize::from(is_store);
         let vector = match is_store {
@@ -242,7 +253,12 @@ impl<'k> Translator<'k> {
         let steps = strides.get(missing..).unwrap_or_default();
         if steps.iter().any(|step| *step != 1) && reference.words.is_some() {
             let view = reference.stepped_words(&starts, &sizes, steps);
-            return view.ok_or_else(|| Error::at(operation, "its steps are of no whole words"));
+            return view.ok_or_else(|| {
+                Error::at(
+                    operation,
+                    "its strides must be multiples of whole 32-bit words",
+                )
+            });
         }
         Ok(reference.part(&starts, &sizes).view(steps))
     }

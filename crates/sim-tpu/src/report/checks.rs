@@ -92,7 +92,7 @@ impl Report {
                 "free order of `parallel` dimensions",
                 "TG030 TG042",
                 How::Executed,
-                "in the text's order and reversed".to_owned(),
+                "in program order and in reverse order".to_owned(),
             ));
         }
         checks

@@ -227,7 +227,7 @@ pub enum Error {
         /// The evaluator's error.
         reason: tegula_interp::Error,
     },
-    /// The inputs are not what the program takes.
+    /// The inputs do not match the program's parameters.
     #[error("{0}")]
     Inputs(String),
     /// The simulation exceeds one of its limits.

@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         let start = self.cursor.at;
         let name = self.cursor.name(what)?;
         if self.buffers.contains_key(name) || self.semaphores.contains_key(name) {
-            let message = format!("`{name}` is declared already");
+            let message = format!("`{name}` is already declared");
             return Err(self.cursor.error_at(start, start + name.len(), message));
         }
         Ok((name, start))
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         match role {
             Some(role) if number < 1 << 16 && !taken(&role) => Ok(role),
             _ => {
-                let message = "this number is taken by another buffer, or out of range";
+                let message = "this number is used by another buffer, or out of range";
                 Err(self.cursor.error_at(start, end, message))
             }
         }

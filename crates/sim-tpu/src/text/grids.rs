@@ -73,7 +73,7 @@ impl Reader<'_> {
         let array = self.buffers.get(array_name).copied();
         let array = array.filter(|&id| self.program.buffers[id].space == Space::Hbm);
         let Some(array) = array else {
-            let message = format!("there is no array `{array_name}` in HBM");
+            let message = format!("array `{array_name}` is not declared in HBM");
             let end = at + array_name.len();
             return Err(self.cursor.error_at(at, end, message));
         };
@@ -83,7 +83,7 @@ impl Reader<'_> {
         let sizes = self.list(|reader| {
             let size = reader.cursor.integer("a size")?;
             if size < 1 {
-                return Err(reader.cursor.error("a block's sizes are at least 1"));
+                return Err(reader.cursor.error("expected block sizes of at least 1"));
             }
             Ok(size)
         })?;
@@ -98,7 +98,7 @@ impl Reader<'_> {
         let rank = self.program.buffers[array].shape.rank();
         if sizes.len() != rank || indices.len() != rank {
             let message = format!(
-                "`{array_name}` has {rank} dimensions; there are {} sizes and {} indices",
+                "`{array_name}` has {rank} dimensions, but {} sizes and {} indices are given",
                 sizes.len(),
                 indices.len()
             );

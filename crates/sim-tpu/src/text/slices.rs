@@ -79,7 +79,7 @@ impl Reader<'_> {
         let name = self.cursor.name("a buffer")?;
         let end = start + name.len();
         let Some(&buffer) = self.buffers.get(name) else {
-            let message = format!("there is no buffer `{name}`");
+            let message = format!("buffer `{name}` is not declared");
             return Err(self.cursor.error_at(start, end, message));
         };
         self.cursor.expect("[")?;
@@ -96,7 +96,7 @@ impl Reader<'_> {
         }
         if entries.len() != rank {
             let message = format!(
-                "`{name}` has {rank} dimensions, and {} entries are given",
+                "`{name}` has {rank} dimensions, but {} entries are given",
                 entries.len()
             );
             return Err(self.cursor.error_at(start, self.cursor.at, message));
@@ -120,7 +120,7 @@ impl Reader<'_> {
         let at = self.cursor.at;
         let size = self.cursor.integer("how many elements there are")?;
         if size < 1 {
-            let message = "a slice takes at least one element";
+            let message = "expected a slice of at least one element";
             return Err(self.cursor.error_at(at, self.cursor.at, message));
         }
         Ok(SliceEntry::Range {
@@ -137,7 +137,7 @@ impl Reader<'_> {
         let name = self.cursor.name("a semaphore")?;
         let end = start + name.len();
         let Some(&array) = self.semaphores.get(name) else {
-            let message = format!("there is no semaphore `{name}`");
+            let message = format!("semaphore `{name}` is not declared");
             return Err(self.cursor.error_at(start, end, message));
         };
         let count = self.program.semaphores[array].count;
@@ -151,7 +151,7 @@ impl Reader<'_> {
         };
         let outside = |index: i64| !(0..count).contains(&index);
         if !indexed && count > 1 || index.as_constant().is_some_and(outside) {
-            let message = format!("`{name}` has {count} semaphores: say which, from 0");
+            let message = format!("`{name}` has {count} semaphores: add an index, from 0");
             return Err(self.cursor.error_at(start, self.cursor.at, message));
         }
         Ok(SemaphoreRef { array, index })

@@ -181,7 +181,7 @@ fn what_is_refused_says_where_and_why() {
         (
             "kernel k {\n  vmem a : f32[8]\n  vmem a : f32[8]\n}",
             "3:8",
-            "declared already",
+            "already declared",
         ),
         (
             "kernel k { vmem a : f32[8,128]\n a[0] = negate(a[0, :]) }",
@@ -216,7 +216,7 @@ fn what_is_refused_says_where_and_why() {
         (
             "kernel k { hbm x : f32[8] vmem a : f32[8] sem s[2]\n start x[:] -> a[:], s }",
             "2:22",
-            "say which",
+            "add an index",
         ),
         (
             "kernel k { hbm x : f32[8] vmem a : f32[8]\n a[:] = negate(x[:]) }",

@@ -172,7 +172,7 @@ fn a_sending_that_nobody_waits_for_is_called_that() {
     };
     assert_eq!(
         found.message,
-        "the sending of `in1` to another core is never waited for: nothing says that it was read"
+        "the copy of `in1` to another core is never waited for at its source: it may not have been read"
     );
 }
 
@@ -452,8 +452,7 @@ fn a_wait_for_another_number_of_rows_is_found() {
     };
     assert_eq!(line, wait);
     assert!(
-        found.message.starts_with("6656 bytes are waited for on")
-            && found.message.contains("bring 6144"),
+        found.message.contains("expects 6656 bytes") && found.message.contains("bring 6144"),
         "{}",
         found.message
     );

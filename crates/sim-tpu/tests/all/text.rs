@@ -98,7 +98,7 @@ fn loads_that_are_refused() {
         ("let n = 1 + load(v[0])", "array of integers in SMEM"),
         ("let n = 1 + load(t[0]", "expected"),
         ("let n = load(t[0]) load(t[1])", "expected an operator"),
-        ("let m = 3\n assume t in [0, m]", "are numbers"),
+        ("let m = 3\n assume t in [0, m]", "expected numbers"),
         (
             "grid i in 0..4 { window w = x block (8,128) at (load(t[i]), 0) }",
             "cannot depend",

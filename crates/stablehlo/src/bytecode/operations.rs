@@ -139,7 +139,7 @@ impl Reader<'_> {
                 }
                 Ok(id)
             }
-            None => Err(cursor.error(format!("there is no value {number} in this region"))),
+            None => Err(cursor.error(format!("value {number} does not exist in this region"))),
         }
     }
 
@@ -190,7 +190,7 @@ impl Reader<'_> {
         let offset = cursor.offset();
         let name = cursor.index()?;
         let Some(name) = self.table.file.operation_names.get(name) else {
-            return Err(cursor.error(format!("there is no name {name} of an operation")));
+            return Err(cursor.error(format!("operation name {name} does not exist")));
         };
         let mut operation = Operation::new("");
         operation.name = Arc::clone(&name.name);
@@ -255,7 +255,7 @@ impl Reader<'_> {
         }
         let index = cursor.index()?;
         let Some(encoded) = self.table.file.properties.get(index) else {
-            return Err(cursor.error(format!("there are no properties {index}")));
+            return Err(cursor.error(format!("properties {index} do not exist")));
         };
         let mut encoded = encoded.clone();
         properties::read(operation, &mut self.table, &mut encoded)

@@ -110,7 +110,7 @@ impl File {
                 return Err(Error::input(format!("unknown section {id}")).at_byte(at));
             };
             if slot.replace(section).is_some() {
-                return Err(Error::input(format!("section {id} is there twice")).at_byte(at));
+                return Err(Error::input(format!("section {id} occurs twice")).at_byte(at));
             }
         }
         let mut take = |id: usize, name: &str| {
@@ -253,7 +253,7 @@ fn read_dialects(
     while !section.is_empty() {
         let dialect = section.index()?;
         let Some(dialect) = dialects.get(dialect) else {
-            return Err(section.error(format!("there is no dialect {dialect}")));
+            return Err(section.error(format!("dialect {dialect} does not exist")));
         };
         let count = section.count()?;
         for _ in 0..count {
@@ -285,11 +285,13 @@ fn read_entries(
         while found.len() < count {
             let dialect = sizes.index()?;
             if dialect >= dialects {
-                return Err(sizes.error(format!("there is no dialect {dialect}")));
+                return Err(sizes.error(format!("dialect {dialect} does not exist")));
             }
             let group = sizes.count()?;
             if group == 0 || group > count - found.len() {
-                return Err(sizes.error(format!("a group of {group} attributes or types")));
+                return Err(sizes.error(format!(
+                    "a group of {group} attributes or types is too large"
+                )));
             }
             for _ in 0..group {
                 let (size, encoded) = sizes.flagged()?;

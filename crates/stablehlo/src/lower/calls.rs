@@ -35,7 +35,7 @@ impl<'m> Lowerer<'m> {
         frame: &mut Frame,
     ) -> Result<Vec<Local>, Error> {
         let Some((&name, &function)) = self.functions.get_key_value(callee) else {
-            return Err(access.error(format!("there is no function `@{callee}`")));
+            return Err(access.error(format!("the function `@{callee}` does not exist")));
         };
         let operands = self.operands(access, frame)?;
         if self.open.contains(&name) || self.open.len() > MAX_INLINING {
@@ -307,7 +307,8 @@ impl<'m> Lowerer<'m> {
             let dims = wanted
                 .as_array()
                 .and_then(tegula_ir::ArrayShape::static_dims);
-            let dims = dims.ok_or_else(|| access.unsupported("sizes that are not known"))?;
+            let dims = dims
+                .ok_or_else(|| access.unsupported("sizes that are not known are not supported"))?;
             let whole = |limit: &i64| tegula_ir::SliceDim {
                 start: 0,
                 limit: *limit,
@@ -325,7 +326,7 @@ impl<'m> Lowerer<'m> {
         name: &str,
     ) -> Result<tegula_ir::ComputationId, Error> {
         let Some((&name, &function)) = self.functions.get_key_value(name) else {
-            return Err(access.error(format!("there is no function `@{name}`")));
+            return Err(access.error(format!("the function `@{name}` does not exist")));
         };
         if let Some(done) = self.done.get(name) {
             return Ok(*done);
@@ -348,7 +349,7 @@ impl<'m> Lowerer<'m> {
         let values: Option<Vec<_>> = operands.iter().skip(1).map(known).collect();
         let (Some(condition), Some(values)) = (condition, values) else {
             return Err(access.unsupported(
-                "a shape assertion about values that do not follow from sizes of the inputs",
+                "a shape assertion about values that do not follow from input sizes is not supported",
             ));
         };
         self.sizes

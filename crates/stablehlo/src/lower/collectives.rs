@@ -93,7 +93,8 @@ impl<'m> Lowerer<'m> {
     ) -> Result<Local, Error> {
         let shape = self.array(access, frame, array)?.clone();
         let fixed: Option<Vec<i64>> = shape.dims.iter().map(Dim::as_static).collect();
-        let dims = fixed.ok_or_else(|| access.unsupported("an exchange of open size"))?;
+        let dims = fixed
+            .ok_or_else(|| access.unsupported("an exchange of symbolic size is not supported"))?;
         let (from, to) = (from as usize, to as usize);
         let is_whole = count > 0 && dims[from] % count == 0;
         let joined = dims[to].checked_mul(count).filter(|_| is_whole);
@@ -159,7 +160,7 @@ impl<'m> Lowerer<'m> {
             Some(value @ Attribute::Struct { .. }) => self.groups_of_axes(access, value)?,
             Some(Attribute::Elements(_)) => ReplicaGroups::Lists(groups(access)?),
             Some(_) => {
-                return Err(access.unsupported("this form of `replica_groups` is not known"));
+                return Err(access.unsupported("this form of `replica_groups` is not supported"));
             }
             None => ReplicaGroups::Lists(Vec::new()),
         };

@@ -109,7 +109,7 @@ impl<'m> Lowerer<'m> {
         for dim in 0..rank {
             let known = |term: &Term| term.as_constant();
             let Some(interior) = known(&interior[dim]) else {
-                return Err(access.unsupported("padding between elements that is not known"));
+                return Err(access.unsupported("unknown padding between elements is not supported"));
             };
             padding.push(PadDim {
                 low: known(&low[dim]).unwrap_or(0),
@@ -125,8 +125,7 @@ impl<'m> Lowerer<'m> {
                 }
                 if self.sizes.range(amount).lower < 0 {
                     return Err(access.unsupported(
-                        "padding that may be negative and is not known: expected an amount that \
-                         follows from sizes and is at least 0",
+                        "unknown padding that may be negative is not supported: expected an amount that follows from sizes and is at least 0",
                     ));
                 }
                 let mut array = self.array(access, frame, local)?.clone();
@@ -160,7 +159,7 @@ impl<'m> Lowerer<'m> {
         }
         for dim in 0..rank {
             let Some(stride) = strides[dim].as_constant().filter(|stride| *stride > 0) else {
-                return Err(access.unsupported("a stride that is not known, or not positive"));
+                return Err(access.unsupported("expected a known, positive stride"));
             };
             let whole = self.array(access, frame, local)?.dims[dim].term();
             let taken = limits[dim].sub(&starts[dim]).ceil_div(&strides[dim]);
@@ -365,8 +364,9 @@ impl<'m> Lowerer<'m> {
             .ok()
             .filter(|starts| starts.len() == dims.start_index_map.len());
         let Some(starts) = starts else {
-            return Err(access
-                .unsupported("slices of a size that is not known, at places that depend on data"));
+            return Err(access.unsupported(
+                "slices of unknown size at data-dependent positions are not supported",
+            ));
         };
         let mut local = operand;
         for (dim, size) in sizes.iter().enumerate() {
@@ -382,7 +382,7 @@ impl<'m> Lowerer<'m> {
                 start == 0 || self.sizes.range(&room.sub(&Term::constant(start))).lower >= 0
             });
             let (Some(start), true) = (start, stays) else {
-                return Err(access.unsupported("a slice at a place that is not known"));
+                return Err(access.unsupported("a slice at an unknown position is not supported"));
             };
             local = match size.as_constant() {
                 Some(size) => self.sliced(access, frame, local, dim, [start, start + size, 1])?,
@@ -415,7 +415,7 @@ impl<'m> Lowerer<'m> {
         let padding = self.sizes_of(access, 2)?;
         let known: Option<Vec<i64>> = padding.iter().map(Term::as_constant).collect();
         let Some(known) = known else {
-            return Err(access.unsupported("a padding of a convolution that is not known"));
+            return Err(access.unsupported("unknown padding of a convolution is not supported"));
         };
         let pairs = known.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let op = self.convolution_op(access, Some(pairs))?;

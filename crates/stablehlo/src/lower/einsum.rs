@@ -24,7 +24,7 @@ impl<'m> Lowerer<'m> {
         };
         if inputs.len() != operands.len() || !inputs.iter().chain([&output]).all(|l| is_plain(l)) {
             return Err(access.unsupported(format!(
-                "`{config}`: expected letters for {} operands, each once in an operand",
+                "`{config}` is not supported: expected letters for {} operands, each at most once in an operand",
                 operands.len()
             )));
         }
@@ -45,8 +45,11 @@ impl<'m> Lowerer<'m> {
         let place = |letter: char| letters.find(letter).map(|at| at as i64);
         let order: Option<DimNumbers> = output.chars().map(place).collect();
         let order = order.filter(|order| order.len() == letters.len());
-        let order = order
-            .ok_or_else(|| access.error(format!("`{config}`: the result has other letters")))?;
+        let order = order.ok_or_else(|| {
+            access.error(format!(
+                "`{config}`: expected a result with the operands' remaining letters"
+            ))
+        })?;
         let local = self.push(frame, Op::Transpose(order), &[local], None)?;
         self.bind(access, frame, local)
     }

@@ -23,13 +23,13 @@ impl Lowerer<'_> {
             found.map(|(_, value)| value)
         };
         let (Some(mesh), Some(axes)) = (field("mesh"), field("axes")) else {
-            return Err(access.unsupported("this form of `replica_groups` is not known"));
+            return Err(access.unsupported("this form of `replica_groups` is not supported"));
         };
         let mesh = self
             .mesh(mesh)
             .ok_or_else(|| wrong("expected the name of a mesh, or a mesh"))?;
         if mesh.device_count().is_none() {
-            return Err(wrong("a mesh of no devices, or of too many"));
+            return Err(wrong("the mesh has no devices, or too many"));
         }
         let parts: Option<Vec<MeshPart>> = axes
             .as_array()
@@ -39,7 +39,7 @@ impl Lowerer<'_> {
             .collect();
         let parts = parts.ok_or_else(|| wrong("expected axes of the mesh"))?;
         mesh.groups(&parts)
-            .ok_or_else(|| wrong("parts of axes that do not divide them"))
+            .ok_or_else(|| wrong("the sub-axes do not divide their axes"))
     }
 
     /// A mesh, given by name or inline.

@@ -204,8 +204,7 @@ impl<'m> Lowerer<'m> {
             };
             if !is_entry {
                 return Err(access.unsupported(
-                    "a function with sizes that are not known is called in a place where it \
-                     cannot be written out",
+                    "a function with unknown sizes is called where it cannot be inlined",
                 ));
             }
             let size = self
@@ -267,8 +266,7 @@ impl<'m> Lowerer<'m> {
             }
         }
         Err(Error::unsupported(
-            "a region reads a value from around it that is not a constant: only loops, branches \
-             and functions may",
+            "the region captures a value that is not a constant: only loops, branches and functions may",
         ))
     }
 

@@ -20,8 +20,7 @@ impl<'m> Lowerer<'m> {
         self.instructions += frame.len() - before;
         if self.instructions > MAX_INSTRUCTIONS {
             return Err(access.unsupported(format!(
-                "more than {MAX_INSTRUCTIONS} instructions: functions with open sizes are \
-                 written out where they are called"
+                "the program has more than {MAX_INSTRUCTIONS} instructions: functions with symbolic sizes are inlined"
             )));
         }
         if self.has_open_sizes {

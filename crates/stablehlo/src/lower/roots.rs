@@ -79,7 +79,9 @@ impl<'m> Lowerer<'m> {
         let (arrays, roots) = arrays_and_roots(access, operands)?;
         let size = groups.lists.first().map_or(0, Vec::len) as i64;
         if size == 0 || groups.lists.iter().any(|group| group.len() as i64 != size) {
-            return Err(access.unsupported("roots in groups that are not stated or of unlike size"));
+            return Err(access.unsupported(
+                "roots in groups that are not stated, or differ in size, are not supported",
+            ));
         }
         let mut results = Vec::new();
         for (place, array) in arrays.iter().enumerate() {
@@ -95,7 +97,9 @@ impl<'m> Lowerer<'m> {
                 start: false,
             };
             let sizes: Option<DimNumbers> = shape.dims.iter().map(Dim::as_static).collect();
-            let sizes = sizes.ok_or_else(|| access.unsupported("a broadcast of open size"))?;
+            let sizes = sizes.ok_or_else(|| {
+                access.unsupported("a broadcast of symbolic size is not supported")
+            })?;
             let all = self.push(frame, gather, &[alone], None)?;
             let mut starts = vec![all, self.root(frame, roots, place)?];
             for _ in &sizes {
@@ -113,10 +117,11 @@ impl<'m> Lowerer<'m> {
     fn groups_with_roots(&self, access: &Access<'_>) -> Result<Groups, Error> {
         let collective = self.described(access)?;
         if collective.channel_id.is_some() || collective.use_global_device_ids {
-            return Err(access.unsupported("roots of groups across partitions"));
+            return Err(access.unsupported("roots of groups across partitions are not supported"));
         }
         let lists = collective.replica_groups.listed();
-        let lists = lists.ok_or_else(|| access.unsupported("this form of `replica_groups`"))?;
+        let lists = lists
+            .ok_or_else(|| access.unsupported("this form of `replica_groups` is not supported"))?;
         Ok(Groups { collective, lists })
     }
 

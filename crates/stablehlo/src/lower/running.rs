@@ -125,8 +125,7 @@ impl<'m> Lowerer<'m> {
                     let from_end = runs_along(&size.term(), terms);
                     let (Some(from_end), None) = (from_end, running) else {
                         return Err(access.unsupported(format!(
-                            "a window of a size that is not known, in dimension {dim}: only a \
-                             running reduction along one whole dimension has a translation"
+                            "a window of unknown size in dimension {dim} is not supported, except for a running reduction along one whole dimension"
                         )));
                     };
                     running = Some((dim, from_end));
@@ -218,7 +217,9 @@ impl<'m> Lowerer<'m> {
             .first()
             .and_then(|count| usize::try_from(*count).ok());
         let carries = inputs.and_then(|inputs| operands.len().checked_sub(inputs));
-        let carries = carries.ok_or_else(|| access.error("its operands do not add up"))?;
+        let carries = carries.ok_or_else(|| {
+            access.error("`operandSegmentSizes` does not fit the number of operands")
+        })?;
         let mut step = Frame::new("scan_region");
         for argument in &block.arguments {
             let shape = super::types::shape(self.source.type_of(*argument));

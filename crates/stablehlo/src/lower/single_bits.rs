@@ -15,7 +15,7 @@ fn word(access: &Access<'_>, ty: ElementType) -> Result<ElementType, Error> {
         16 => Ok(ElementType::U16),
         32 => Ok(ElementType::U32),
         64 if !is_complex => Ok(ElementType::U64),
-        _ => Err(access.unsupported(format!("single bits of {ty}"))),
+        _ => Err(access.unsupported(format!("single bits of {ty} are not supported"))),
     }
 }
 

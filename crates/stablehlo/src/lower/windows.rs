@@ -326,7 +326,7 @@ fn algorithm(access: &Access<'_>) -> Result<Option<Arc<str>>, Error> {
         ((Some(a), Some(b), Some(sum)), Some(times @ (3 | 6 | 9))) => {
             format!("dot_{}_{}_{}_x{times}", a.name(), b.name(), sum.name())
         }
-        _ => return Err(access.unsupported("this combination in `algorithm` is not known")),
+        _ => return Err(access.unsupported("this combination in `algorithm` is not supported")),
     };
     Ok(Some(name.into()))
 }

@@ -92,11 +92,12 @@ impl Raiser<'_> {
         let elements = tuple.and_then(Shape::as_tuple).unwrap_or_default();
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(element) = elements.get(index) else {
-            return Err(error(instruction, "there is no such element"));
+            return Err(error(instruction, "the tuple element does not exist"));
         };
         let start: usize = elements[..index].iter().map(Shape::leaf_count).sum();
         let values = all.get(start..start + element.leaf_count());
-        let values = values.ok_or_else(|| error(instruction, "what has begun has no elements"))?;
+        let values = values
+            .ok_or_else(|| error(instruction, "the started operation has no tuple elements"))?;
         Ok(values.to_vec())
     }
 
@@ -163,7 +164,7 @@ impl Raiser<'_> {
         let none = Vec::new;
         let list = |values: &[i64]| Attribute::i64s(values);
         if takes_to_end(&instruction.op) {
-            let why = "StableHLO has no slice up to the end of a dimension of open size";
+            let why = "StableHLO has no slice up to the end of a dimension of symbolic size";
             return Err(error(instruction, why));
         }
         Ok(match &instruction.op {
@@ -702,12 +703,7 @@ impl Raiser<'_> {
 
 /// The properties that all collectives have.
 fn exchange(instruction: &Instruction, collective: &Collective) -> Result<Properties, Error> {
-    let too_many = || {
-        error(
-            instruction,
-            "its groups are of too many devices to be listed",
-        )
-    };
+    let too_many = || error(instruction, "its groups have too many devices to be listed");
     attributes::collective(collective).ok_or_else(too_many)
 }
 

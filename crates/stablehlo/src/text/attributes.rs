@@ -387,7 +387,7 @@ impl<'t> Parser<'t> {
                 Ok(Attribute::Location(location))
             }
             "sparse" | "opaque" => Err(Error::unsupported(format!(
-                "an attribute `{word}<...>` is not supported"
+                "the attribute `{word}<...>` is not supported"
             ))),
             "affine_map" | "affine_set" | "strided" | "distinct" => {
                 self.scanner.word();

@@ -25,7 +25,7 @@ impl Parser<'_> {
         match self.scanner.peek() {
             Some(b'#') => match self.attribute()? {
                 Attribute::Location(location) => Ok(location),
-                _ => Err(self.scanner.error("this alias stands for no location")),
+                _ => Err(self.scanner.error("this alias is not a location")),
             },
             Some(b'"') => {
                 let name: Arc<str> = self.scanner.string()?.into();

@@ -45,8 +45,7 @@ impl Parser<'_> {
                 None => Err(self.scanner.error_at(
                     place,
                     format!(
-                        "the operation `{name}` has no pretty form that is known; write it in \
-                         the generic form, `\"{name}\"(...) : (...) -> ...`"
+                        "the pretty form of the operation `{name}` is not supported; write it in the generic form, `\"{name}\"(...) : (...) -> ...`"
                     ),
                 )),
             },

@@ -40,7 +40,7 @@ fn errors_name_the_operation_and_what_was_expected() {
     for (body, expected) in [
         (
             "%y = stablehlo.frobnicate %x : tensor<4xf32>",
-            "has no pretty form that is known",
+            "the pretty form of the operation",
         ),
         (
             "%y = \"stablehlo.frobnicate\"(%x) : (tensor<4xf32>) -> tensor<4xf32>",

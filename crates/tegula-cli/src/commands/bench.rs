@@ -126,12 +126,12 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     say!("compile  {compile_ms:.3} ms");
     say!("run      {median:.4} ms median, {least:.4} ms fastest");
     if let Some(device_ms) = device_ms {
-        say!("device   {device_ms:.4} ms a run with nothing copied to it or back");
+        say!("device   {device_ms:.4} ms a run, without copies to or from the device");
     }
     match inputs.len() - given.len() {
         0 => say!("memory   {peak} bytes of arena and results"),
         n => say!(
-            "memory   {peak} bytes of arena, results and what is kept of {}",
+            "memory   {peak} bytes of arena, results and values kept from {}",
             count(n, "frozen input")
         ),
     }

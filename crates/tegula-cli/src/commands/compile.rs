@@ -128,7 +128,7 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
     }
     if args.weights.is_some() {
         return Err(anyhow!(
-            "`--weights` is of objects: use it with `--emit library`, `object` or `header`"
+            "`--weights` only applies to objects: use it with `--emit library`, `object` or `header`"
         )
         .into());
     }

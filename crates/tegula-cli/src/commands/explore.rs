@@ -58,7 +58,7 @@ pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure
         crate::terminal::result_file::write(path, &page)?;
         let megabytes = page.len() as f64 / 1e6;
         say!(
-            "{}: the explorer, {megabytes:.1} MB, for any browser",
+            "{}: the explorer ({megabytes:.1} MB), which any browser can open",
             path.display()
         );
         return Ok(SUCCESS);
@@ -71,7 +71,7 @@ pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure
         documents::print(&Text { text: link.clone() });
     } else {
         say!("The explorer is at {link}");
-        say!("Nothing is sent anywhere; Control-C ends it.");
+        say!("No data leaves this machine. Press Control-C to stop.");
     }
     if !args.no_browser {
         open_browser(&link);
@@ -209,7 +209,7 @@ mod tests {
             let mut left = vec![folder_path.clone()];
             while let Some(path) = left.pop() {
                 if path.is_dir() {
-                    let entries = std::fs::read_dir(&path).expect("the sources are there");
+                    let entries = std::fs::read_dir(&path).expect("the folder exists");
                     left.extend(entries.flatten().map(|entry| entry.path()));
                 } else {
                     let name = path

@@ -30,9 +30,9 @@ pub(crate) struct LayoutArgs {
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// The kind of machine. For tpu, the program is printed with tiled layouts and memory spaces. For
-    /// cpu and cuda, where a layout is an order of dimensions, the arrays that are not row-major are
-    /// listed with the reasons.
+    /// The kind of machine. For tpu, the program is printed with tiled layouts and memory spaces.
+    /// For cpu and cuda, where a layout is an order of dimensions, the arrays that are not
+    /// row-major are listed with the reasons.
     #[arg(long, value_enum, default_value = "tpu")]
     pub target: CompileTarget,
     /// The chip for the target tpu: v4, v5e, v5p, v6e or 7x.
@@ -189,7 +189,7 @@ impl ScheduledProgram<'_> {
                 |near| format!("did you mean `{near}`?"),
             );
             return Err(Failure::Other(anyhow!(
-                "there is no instruction `{name}` that gives an array; {help}"
+                "no instruction `{name}` computes an array; {help}"
             )));
         }
         let mut text = String::new();
@@ -290,7 +290,7 @@ impl ScheduledProgram<'_> {
     }
 
     fn show_windows(&self, windows: &Windows, text: &mut String) {
-        let _ = writeln!(text, "  windows of its kernel, for what lies in HBM:");
+        let _ = writeln!(text, "  windows of its kernel, for arrays in HBM:");
         let one = |choice: &Choice| {
             format!(
                 "block {:?} x grid {:?}: {} bytes of VMEM, {:.0} bytes of HBM moved, {:.3} us",

@@ -104,7 +104,7 @@ impl Candidate {
         }
         let (program, arguments) = words
             .split_first()
-            .ok_or_else(|| anyhow!("there is no command"))?;
+            .ok_or_else(|| anyhow!("expected a command after `--`"))?;
         let status = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())

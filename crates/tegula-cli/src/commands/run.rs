@@ -45,7 +45,8 @@ pub(crate) struct RunArgs {
     /// have one more dimension, the first, with one index per device.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub devices: u16,
-    /// Run as one rank of an MPI job, in which every rank is one device: `mpirun -n 8 tegula run MODEL
+    /// Run as one rank of an MPI job, in which every rank is one device: `mpirun -n 8 tegula run
+    /// MODEL
     /// --mpi`. Open MPI or MPICH is loaded at this point; the environment variable `TEGULA_MPI` may
     /// name its library. Rank 0 prints and writes the results.
     #[arg(long, conflicts_with = "devices")]
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         #[cfg(unix)]
         return mpi::run(args, common);
         #[cfg(not(unix))]
-        return Err(anyhow::anyhow!("`--mpi` is for Unix systems").into());
+        return Err(anyhow::anyhow!("`--mpi` is only supported on Unix systems").into());
     }
     let execution = &args.execution;
     let options = Options {

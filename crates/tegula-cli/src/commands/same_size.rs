@@ -188,7 +188,7 @@ impl Explanation<'_> {
         let array = leaves.get(leaf).and_then(|shape| Shape::as_array(shape));
         let array = array.ok_or_else(|| {
             anyhow!(
-                "`{name}` has no array {leaf}: it has {} in all",
+                "`{name}` has no array {leaf}: it has {} arrays",
                 leaves.len()
             )
         })?;
@@ -200,9 +200,9 @@ impl Explanation<'_> {
             };
             match array.rank() {
                 0 => anyhow!("{of} is a scalar and has no dimension {dimension}"),
-                1 => anyhow!("{of} has one dimension, number 0, and none of number {dimension}"),
+                1 => anyhow!("{of} has no dimension {dimension}: its only dimension is 0"),
                 rank => anyhow!(
-                    "{of} has {rank} dimensions, numbers 0 to {}, and none of number {dimension}",
+                    "{of} has {rank} dimensions, 0 to {}, but no dimension {dimension}",
                     rank - 1
                 ),
             }

@@ -92,7 +92,7 @@ pub(crate) struct SimulateArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Which collectives run beside computation.
+/// Which collectives overlap with computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Beside {
     /// `written` if the program has asynchronous collectives (start and done), else `scheduled`.
@@ -123,7 +123,7 @@ pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failu
         return pallas::simulate(args, common, &chip, &kernels);
     }
     if args.devices != 1 {
-        return Err(anyhow!("`--devices` is for kernels of Pallas").into());
+        return Err(anyhow!("`--devices` only applies to Pallas kernels").into());
     }
     let text = text_of(&bytes);
     if InputForm::of(&bytes).is_none() && is_kernel(text) {
@@ -167,7 +167,7 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
     };
     if !common.json {
         for (name, trips) in assumed {
-            say!("how often `{name}` runs is not known: taken for {trips} times");
+            say!("the trip count of `{name}` is unknown: assumed to be {trips}");
         }
     }
     let subject = Subject {
@@ -212,7 +212,7 @@ pub(super) fn outcome(
 fn write_results(path: &Path, report: &Report) -> Result<(), Failure> {
     if !report.functional {
         return Err(anyhow!(
-            "no values were computed, so there are no results to write to {}: give `--inputs`",
+            "no values were computed, so there are no results to write to {}: specify `--inputs`",
             path.display()
         )
         .into());
@@ -410,7 +410,7 @@ fn document(subject: &Subject<'_>, assumed: &[(String, u64)]) -> anyhow::Result<
 
 fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {
     let found = match report.findings.len() {
-        0 => "nothing is wrong".to_owned(),
+        0 => "no findings".to_owned(),
         1 => "1 finding".to_owned(),
         n => format!("{n} findings"),
     };

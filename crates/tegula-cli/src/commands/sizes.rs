@@ -18,10 +18,10 @@ pub(crate) struct SizesArgs {
     pub model: PathBuf,
     #[command(flatten)]
     pub dims: DimArgs,
-    /// Prove that sizes A and B are equal, and print the proof, or what is missing for one. Each is
-    /// a dimension or a formula. `dot.3:0` is dimension 0 of instruction dot.3, `body::dot.3:0` that
-    /// of an instruction in the computation `body`, and `while.2:1.0` dimension 0 of array 1 of a
-    /// tuple. A formula may use these and the sizes of inputs: `p0_d0 * 2 / dot.3:1`.
+    /// Prove that sizes A and B are equal, and print the proof, or the missing assumption. Each is
+    /// a dimension or a formula. `dot.3:0` is dimension 0 of instruction dot.3, `body::dot.3:0`
+    /// that of an instruction in the computation `body`, and `while.2:1.0` dimension 0 of array 1
+    /// of a tuple. A formula may use these and the sizes of inputs: `p0_d0 * 2 / dot.3:1`.
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pub why: Option<Vec<String>>,
     /// For an ONNX model whose shapes depend on the values of inputs: read those values from this

@@ -172,7 +172,7 @@ fn a_loop_of_unknown_length_is_named() {
     let output = tegula(&["simulate", "%s"], &endless, Stdio::piped());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        said.contains("how often `w` runs is not known: taken for 5 times"),
+        said.contains("the trip count of `w` is unknown: assumed to be 5"),
         "{said}"
     );
     let output = tegula(&["simulate", "%s", "--json"], &endless, Stdio::piped());

@@ -496,7 +496,7 @@ impl SpmdExecutable {
         let wrong = |message: String| Err(Error::new(ErrorKind::Input, message));
         if shapes.len() != inputs.len() {
             let (takes, given) = (shapes.len(), inputs.len());
-            return wrong(format!("the program takes {takes} inputs, not {given}"));
+            return wrong(format!("the program takes {takes} inputs, found {given}"));
         }
         let devices = self.topology.devices() as i64;
         for (number, (input, part)) in inputs.iter().zip(shapes).enumerate() {
@@ -555,8 +555,9 @@ impl SpmdExecutable {
             match &self.arrays {
                 Arrays::Parts(_, results) => {
                     let result = results.get(number);
-                    let (sharding, shape) = result
-                        .ok_or_else(|| Error::new(ErrorKind::Bug, "a result is not known"))?;
+                    let (sharding, shape) = result.ok_or_else(|| {
+                        Error::new(ErrorKind::Bug, "the number of a result is out of range")
+                    })?;
                     put_together(&parts, sharding, shape)
                 }
                 Arrays::Entries => stacked(&parts),
@@ -587,7 +588,7 @@ fn put_together(
 fn stacked(parts: &[Literal]) -> Result<Literal, Error> {
     let first = parts
         .first()
-        .ok_or_else(|| Error::new(ErrorKind::Bug, "a run on no device"))?;
+        .ok_or_else(|| Error::new(ErrorKind::Bug, "a run needs at least one device"))?;
     let own = first.shape();
     let dims = own.dims.iter().map(Dim::representative);
     let dims: Vec<i64> = [parts.len() as i64].into_iter().chain(dims).collect();
@@ -623,7 +624,7 @@ fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
     Topology::of(module, devices).map_err(|stated| {
         let (replicas, partitions) = (stated.replicas, stated.partitions);
         let message = format!(
-            "the program is for {replicas} x {partitions} devices (replica_count x num_partitions), not {devices}"
+            "the program is for {replicas} x {partitions} devices (replica_count x num_partitions), but {devices} were requested"
         );
         Error::new(ErrorKind::Input, message)
     })

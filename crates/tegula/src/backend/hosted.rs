@@ -104,14 +104,14 @@ fn run(
     let place = attributes.find(|(name, _)| &**name == PLACE);
     let place = place.and_then(|(_, place)| place.parse::<usize>().ok());
     let id = place.and_then(|place| ids.get(place));
-    let &id = id.ok_or("the call stands for no instruction of the program")?;
+    let &id = id.ok_or("the call names an instruction that the program does not have")?;
     let communicator = DEVICE.with_borrow(Option::clone);
-    let communicator = communicator.ok_or("this thread runs no device of the program")?;
+    let communicator = communicator.ok_or("this thread does not run a device of the program")?;
     let instruction = &program[id];
     if let Op::CollectiveDone(done) = instruction.op {
         let start = instruction.operands.first();
         let start = start.and_then(|start| ids.iter().position(|id| id == start));
-        let start = start.ok_or("a done without a start")?;
+        let start = start.ok_or("the `-done` operation has no matching `-start`")?;
         let begun =
             BEGUN.with_borrow_mut(|begun| begun.get_mut(&start).and_then(VecDeque::pop_front));
         return match begun {

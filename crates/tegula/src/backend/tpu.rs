@@ -182,7 +182,10 @@ impl TpuExecutable {
         if let Some(inputs) = inputs {
             let given = inputs.len();
             if given != self.parameters {
-                let message = format!("the program takes {} inputs, not {given}", self.parameters);
+                let message = format!(
+                    "the program takes {} inputs, found {given}",
+                    self.parameters
+                );
                 return Err(Error::new(ErrorKind::Input, message));
             }
             options.inputs = inputs;
@@ -248,7 +251,12 @@ impl TpuExecutable {
                     (own.or_else(|| constants.get(constant?)), view)
                 }
             };
-            let literal = literal.ok_or_else(|| Error::new(ErrorKind::Bug, "a result was lost"))?;
+            let literal = literal.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Bug,
+                    "the simulation returned no array for a result",
+                )
+            })?;
             match view {
                 None => Ok(literal.clone()),
                 Some(view) => shown(view, literal),
@@ -262,6 +270,9 @@ impl TpuExecutable {
 fn shown(view: &Module, literal: &Literal) -> Result<Literal, Error> {
     match tegula_interp::evaluate(view, &[Value::Array(literal.clone())])? {
         Value::Array(literal) => Ok(literal),
-        _ => Err(Error::new(ErrorKind::Bug, "a view gives no array")),
+        _ => Err(Error::new(
+            ErrorKind::Bug,
+            "a result's view must return an array",
+        )),
     }
 }

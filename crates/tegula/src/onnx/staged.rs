@@ -233,7 +233,7 @@ fn read_stages(
 
 fn slot(slots: &[Tensor], at: usize) -> Result<&Tensor, Error> {
     slots.get(at).ok_or_else(|| {
-        let message = format!("a stage takes slot {at}, which none has filled");
+        let message = format!("a stage reads slot {at}, which no earlier stage has written");
         Error::new(ErrorKind::Bug, message)
     })
 }

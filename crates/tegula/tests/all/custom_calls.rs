@@ -191,8 +191,8 @@ fn a_handler_that_fails_is_an_error_that_names_the_call() {
     };
     let cases = [
         ("refuses", "it is Sunday"),
-        ("too_many", "2 arrays, not 1"),
-        ("as_it_is", "f32[2] as result 0, not f32[1]"),
+        ("too_many", "2 arrays, expected 1"),
+        ("as_it_is", "f32[2] as result 0, expected f32[1]"),
     ];
     for target in TARGETS {
         for (call, reason) in cases {

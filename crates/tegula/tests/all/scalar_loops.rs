@@ -186,7 +186,9 @@ fn a_loop_of_which_nothing_is_known_is_an_error_that_says_so() {
             assert_eq!(error.kind, ErrorKind::Unsupported);
             assert!(error.message.contains("`w`"), "{error}");
             assert!(
-                error.message.contains("counts from one constant"),
+                error
+                    .message
+                    .contains("its start, end and step are constants"),
                 "{error}"
             );
         }

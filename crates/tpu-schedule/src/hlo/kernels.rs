@@ -37,7 +37,7 @@ pub(super) fn held(
     let shape = |layout: &Layout| with_layout(&program.values[value].shape, layout);
     let Some((id, layout)) = env.get(&value).cloned() else {
         let Def::Constant(literal) = &program.values[value].def else {
-            return Err(Error::bug("a value is read before it is made"));
+            return Err(Error::bug("a value is read before it is defined"));
         };
         let op = Op::Constant([literal.clone()].into());
         let id = new.push_named(Some("constant"), op, &[], Some(shape(wanted)))?;
@@ -156,9 +156,9 @@ pub(super) fn run_kernel(
                 .iter()
                 .filter(|read| !is_immediate(program, read.value))
             {
-                let (id, _) = env
-                    .get(&read.value)
-                    .ok_or_else(|| Error::bug("a read was lost"))?;
+                let (id, _) = env.get(&read.value).ok_or_else(|| {
+                    Error::bug("a kernel reads a value that is not defined before it")
+                })?;
                 operands.push(*id);
             }
             let kind = if kernel.has_product {

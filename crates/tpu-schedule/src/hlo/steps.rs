@@ -25,7 +25,8 @@ pub(super) fn program(
         if let &Step::Kernel { region, kernel, .. } = step {
             let of = writer.assignment.regions.get(region);
             let of = of.and_then(|region| region.kernels.get(kernel));
-            let of = of.ok_or_else(|| Error::bug("a kernel was lost"))?;
+            let of =
+                of.ok_or_else(|| Error::bug("the schedule names a kernel that does not exist"))?;
             prepared.insert((region, kernel), writer.prepare(of)?);
         }
     }
@@ -89,7 +90,7 @@ impl Text<'_> {
 
     fn now(&self, now: &Now, id: BufferId) -> Result<InstructionId, Error> {
         let found = now.get(&self.key(id)).copied();
-        found.ok_or_else(|| Error::bug("a buffer is read too early"))
+        found.ok_or_else(|| Error::bug("a buffer is read before it is written"))
     }
 
     /// The instruction that holds a value, which may be a constant.
@@ -104,7 +105,7 @@ impl Text<'_> {
             return self.now(now, id);
         }
         let Def::Constant(literal) = &self.program.values[what.value].def else {
-            return Err(Error::bug("a value is read before it is made"));
+            return Err(Error::bug("a value is read before it is defined"));
         };
         let own = &self.program.values[what.value].shape;
         let shape = shape.unwrap_or_else(|| with_layout(own, &self.assignment.flat(what.value)));
@@ -209,7 +210,7 @@ impl Text<'_> {
                 for &place in &control.places {
                     results.push(self.now(&now, place)?);
                 }
-                // A loop passes on what it only reads.
+                // A loop returns unchanged the arrays that it only reads.
                 for &id in captured.iter().filter(|_| control.is_loop) {
                     results.push(self.now(&now, id)?);
                 }
@@ -233,7 +234,8 @@ impl Text<'_> {
     ) -> Result<usize, Error> {
         let control = &self.schedule.controls[number];
         let written = self.controls.get(&number);
-        let written = written.ok_or_else(|| Error::bug("a loop does not end"))?;
+        let written = written
+            .ok_or_else(|| Error::bug("a loop or conditional has no end in the schedule"))?;
         let carried: Result<Vec<InstructionId>, Error> = written
             .carried
             .iter()
@@ -259,7 +261,11 @@ impl Text<'_> {
                 let shape = Some(Shape::Tuple(places.clone()));
                 new.push_named(Some(name), op, &operands, shape)?
             }
-            _ => return Err(Error::bug("a loop has a condition and a body")),
+            _ => {
+                return Err(Error::bug(
+                    "a loop must have two parts: a condition and a body",
+                ));
+            }
         };
         let results = elements(new, made, &places)?;
         for (&place, result) in control.places.iter().zip(results) {
@@ -282,7 +288,11 @@ impl Text<'_> {
                     let op = Op::Constant([literal.clone()].into());
                     new.push_named(Some("constant"), op, &[], Some(self.shape(id)))?
                 }
-                _ => return Err(Error::bug("a buffer is written by nothing")),
+                _ => {
+                    return Err(Error::bug(
+                        "a given buffer must hold a parameter or a constant",
+                    ));
+                }
             };
             now.insert(id, instruction);
         }
@@ -355,7 +365,8 @@ impl Text<'_> {
                 ..
             } => {
                 let prepared = self.prepared.get(&(*region, *kernel));
-                let prepared = prepared.ok_or_else(|| Error::bug("a kernel was lost"))?;
+                let prepared = prepared
+                    .ok_or_else(|| Error::bug("the schedule names a kernel that does not exist"))?;
                 let kernel = &at.1.regions[*region].kernels[*kernel];
                 let mut env = Env::default();
                 for &id in reads {
@@ -406,14 +417,15 @@ impl Text<'_> {
             Step::CopyDone(copy) => {
                 let to = schedule.transfers[*copy].to;
                 let begun = starts.get(copy);
-                let begun = begun.ok_or_else(|| Error::bug("a copy ends before it begins"))?;
+                let begun =
+                    begun.ok_or_else(|| Error::bug("a copy is waited for before it is started"))?;
                 let major = schedule.buffers[to].layout.minor_to_major.last().copied();
                 let shape = (self.shape(to), major.unwrap_or(0));
                 let done = done(new, begun, shape, &self.slices[*copy])?;
                 now.insert(self.key(to), done);
             }
             Step::Part { .. } | Step::Leave(_) => {
-                return Err(Error::bug("a loop's parts stand apart"));
+                return Err(Error::bug("a part of a loop appears outside of the loop"));
             }
         }
         Ok(())

@@ -112,7 +112,7 @@ def text(chip, runs, findings):
     kernels = {}
     for run in runs:
         kernels.setdefault((run.kernel, run.devices), []).append(run)
-    found = {0: "nothing is wrong", 1: "1 finding"}.get(len(findings), f"{len(findings)} findings")
+    found = {0: "no findings", 1: "1 finding"}.get(len(findings), f"{len(findings)} findings")
     lines = [f"{len(runs)} runs of {len(kernels)} kernels on a simulated {chip}: {found}"]
     for (name, devices), own in kernels.items():
         total = sum(run.seconds for run in own)

@@ -15,9 +15,11 @@ use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, Statement};
 
-/// Iterations, including those of inner loops, from which on a loop polls before it begins.
+/// A loop with at least this many iterations, including those of inner loops, polls before it
+/// begins.
 const LONG: i64 = 1 << 12;
-/// Iterations from which on a loop without a long loop inside is split: tens of milliseconds.
+/// A loop with at least this many iterations and no long inner loop is split into chunks: it takes
+/// tens of milliseconds.
 const VERY_LONG: i64 = 1 << 24;
 /// Iterations of a chunk.
 const CHUNK: i64 = 1 << 20;

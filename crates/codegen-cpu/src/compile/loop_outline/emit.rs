@@ -42,7 +42,9 @@ pub(crate) fn emit(
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
     let [table, flag, _] = builder.block_params(entry)[..] else {
-        return Err(Error::Bug("a loop's signature is wrong".to_owned()));
+        return Err(Error::Bug(
+            "an outlined loop's function has an unexpected number of parameters".to_owned(),
+        ));
     };
     let mut addresses = FxHashMap::default();
     let mut places = Vec::new();
@@ -330,6 +332,8 @@ impl Emitter<'_, '_> {
 
     fn address(&self, place: usize) -> Result<Value, Error> {
         let known = self.addresses.get(&place).copied();
-        known.ok_or_else(|| Error::Bug("an address of a loop".to_owned()))
+        known.ok_or_else(|| {
+            Error::Bug("an outlined loop uses an address that was not computed".to_owned())
+        })
     }
 }

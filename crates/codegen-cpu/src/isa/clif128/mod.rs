@@ -57,7 +57,9 @@ pub(crate) fn emit(
     machine: Abilities,
 ) -> Result<Vec<Value>, Error> {
     if inputs.len() != body.inputs.len() {
-        return Err(Error::Bug("a body's inputs are missing".to_owned()));
+        return Err(Error::Bug(
+            "the number of inputs differs from that of the SIMD body".to_owned(),
+        ));
     }
     let safe =
         builder.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));

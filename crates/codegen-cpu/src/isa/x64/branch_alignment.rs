@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(padding(32, 6), 0);
     }
 
-    /// A loop of one block, `cmp r8, r9; jl back`, after an entry of so many bytes.
+    /// A loop of one block, `cmp r8, r9; jl back`, after an entry of this many bytes.
     fn loop_behind(entry: usize) -> (Vec<u8>, Vec<u32>, Vec<(u32, u32)>) {
         let mut code = vec![0x90; entry];
         code.extend([0x4d, 0x39, 0xc8, 0x0f, 0x8c, 0xf7, 0xff, 0xff, 0xff, 0xc3]);

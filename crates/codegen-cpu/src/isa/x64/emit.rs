@@ -31,7 +31,8 @@ const IDLE: [&[u8]; 8] = [
     &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
 ];
 
-/// Code and the origins of its instructions, each with the offset from which on it holds.
+/// Machine code, and its origins: each entry gives the origin of the instructions from an offset up
+/// to the next entry's.
 pub(crate) type LinkedCode = (Vec<u8>, Vec<(u32, Origin)>);
 
 /// The register allocator: the machine's registers, and memory that is reused between functions.
@@ -49,9 +50,9 @@ impl Allocator {
     }
 }
 
-/// The code of a function followed by its constants, and the origins of its instructions, each with
-/// the offset from which on it holds. `None` if the allocator or the encoder failed, which means
-/// that the instructions break a rule.
+/// The code of a function followed by its constants, and the origins of its instructions (see
+/// [`LinkedCode`]). `None` if the allocator or the encoder failed, which means that the
+/// instructions break a rule.
 pub(super) fn encode(
     allocator: &mut Allocator,
     machine: &Machine,
@@ -231,7 +232,7 @@ impl Writer {
         self.raw(&[0xc3]);
     }
 
-    /// Inserts NOPs if a jump of so many bytes must not begin here (see
+    /// Inserts NOPs if a jump of this many bytes must not begin here (see
     /// [`super::branch_alignment`]).
     fn pad_jump(&mut self, bytes: usize) {
         let mut left = padding(self.position, bytes);

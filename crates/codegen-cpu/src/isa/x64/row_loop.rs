@@ -187,7 +187,7 @@ impl Select<'_> {
         }
     }
 
-    /// Whether the vectors of a row of so many lanes are computed together.
+    /// Whether the vectors of a row of this many lanes are computed together.
     fn is_few(&self, lanes: i64) -> bool {
         let of_vector = i64::from(self.lanes());
         let whole = lanes / of_vector;

@@ -83,7 +83,7 @@ fn sums_at_once(set: InstructionSet) -> usize {
     }
 }
 
-/// The number of iterations for so many lanes with this unroll factor: the remaining vectors are
+/// The number of iterations for this many lanes with this unroll factor: the remaining vectors are
 /// computed one by one.
 fn turns(n: i64, lanes: i64, in_flight: usize) -> i64 {
     let group = lanes * in_flight as i64;

@@ -36,12 +36,12 @@ pub(crate) struct Convolution {
 /// The method of computation.
 #[derive(Clone, Debug)]
 enum Way {
-    /// By products, one after the other, of a copy with a border if necessary.
+    /// A sequence of matrix products. If necessary, they read a copy of the input with a border.
     Products {
         padding: Option<Box<(Border, usize)>>,
         products: Vec<Step>,
     },
-    /// By definition, element by element.
+    /// Element by element, as the operation is defined.
     Plain,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for Convolution {
 
 impl Convolution {
     /// Prepares a convolution, whose kernel may be `fixed`: the same in every run. `None` if the
-    /// operation is not a convolution, or there is no product for the types.
+    /// operation is not a convolution, or the types have no matrix product.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &Op,
@@ -212,7 +212,7 @@ impl Convolution {
         Some((padding, parts.collect()))
     }
 
-    /// The bytes of scratch memory for a run with so many threads.
+    /// The bytes of scratch memory for a run with this many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         let Way::Products { padding, products } = &self.way else {
             return 0;
@@ -346,7 +346,7 @@ impl Convolution {
             true => [kernel, output],
             false => [output, kernel],
         };
-        // SAFETY: the arrays have so many elements.
+        // SAFETY: the arrays have this many elements.
         unsafe {
             if any_special(first) && any_special(second) {
                 self.by_definition(operands, out, true);
@@ -380,8 +380,8 @@ impl Convolution {
                 feature: rest % features,
                 spatial: &position,
             };
-            // SAFETY: the caller promises what [`Self::run`] requires; the position is one of the
-            // output.
+            // SAFETY: the caller promises dense arrays of the convolution's shapes, with `out`
+            // overlapping neither operand; the position is one of the output.
             unsafe {
                 if !only_nan || plain.is_nan(g, out, &at) {
                     plain.element(g, operands, out, &at);

@@ -40,7 +40,7 @@ impl OpenConvolution {
 
 impl Library {
     /// The call for a convolution with open sizes, whose kernel may be packed before; `None` if
-    /// there is no product for the types, or routines do not support so many dimensions.
+    /// there is no product for the types, or routines do not support this many dimensions.
     pub(super) fn open_convolution(
         &mut self,
         plan: &mut Plan,

@@ -309,7 +309,9 @@ impl Driver<'_, '_> {
         let mut places = operands.to_vec();
         for (operand, result) in call.in_place() {
             let place = places.get_mut(operand).zip(results.get(result));
-            let (place, &result) = place.ok_or_else(|| bug("an operand in place"))?;
+            let (place, &result) = place.ok_or_else(|| {
+                bug("a custom call works in place on an operand or result that does not exist")
+            })?;
             self.copy(*place, result)?;
             *place = result;
         }
@@ -358,7 +360,7 @@ impl Driver<'_, '_> {
         let (routine, first, scratch) = match (call.kind, call.prepared) {
             (Kind::Product, Some(number)) => {
                 let ready = self.prepared.get(number).copied();
-                let ready = ready.ok_or_else(|| bug("a product that is ready"))?;
+                let ready = ready.ok_or_else(|| bug("a prepared product was not set up"))?;
                 ("tegula_rt_product", ready, scratch)
             }
             (Kind::Product, None) => {

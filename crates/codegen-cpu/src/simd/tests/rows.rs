@@ -87,7 +87,7 @@ fn no_rows() {
     }
 }
 
-/// `to[i] += from[i] - own`, for elements stored in so many bytes.
+/// `to[i] += from[i] - own`, for elements stored in this many bytes.
 fn sum_of(ty: Type, bytes: u32) -> Body {
     let mut b = Builder::new();
     let [to, from] = [(); 2].map(|()| pointer(&mut b, bytes));

@@ -4,7 +4,7 @@ use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, V};
 use tegula_ir::{ElementType, FloatFormat};
 
-/// Rounds numbers to a format with so many bits; `None` for other types.
+/// Rounds numbers to a format with this many bits; `None` for other types.
 pub(super) fn reduce_precision(
     b: &mut Builder,
     from: ElementType,

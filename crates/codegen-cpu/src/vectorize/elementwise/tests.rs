@@ -14,7 +14,7 @@ use tegula_scalar as scalar;
 
 type Number = [f32; 2];
 
-/// A body for an operation on so many operands, each loaded from two arrays.
+/// A body for an operation on this many operands, each loaded from two arrays.
 fn body_of(operands: usize, f: &dyn Fn(&mut Builder, &[Lanes]) -> Lanes) -> Body {
     let mut b = Builder::new();
     let part = |b: &mut Builder| -> V {

@@ -272,7 +272,7 @@ impl Translator<'_> {
         if written.is_some_and(|&written| written != index) {
             return Err(Reason::new("a loop that reads what it writes"));
         }
-        // Between stores and loops, loads of the same place give the same value.
+        // Between stores and loops, loads of the same element return the same value.
         let place = (self.kernel.params[param].access == Use::Read).then(|| {
             let linear = linear_index(self.kernel, param, index, &self.ranges);
             (param, linear, self.mask)
@@ -371,7 +371,9 @@ impl Translator<'_> {
         let lanes = self.lanes_of(value)?;
         self.loaded.clear();
         if self.stored.is_some() && !self.writes_apart(param, index) {
-            return Err(Reason::new("a loop whose turns may write the same element"));
+            return Err(Reason::new(
+                "a loop whose iterations may write the same element",
+            ));
         }
         if element_type == ElementType::C64 {
             return self.store_pair(param, index, [lanes[0], lanes[1]]);

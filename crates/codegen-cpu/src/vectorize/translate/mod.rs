@@ -201,7 +201,9 @@ impl<'k> Translator<'k> {
             return Ok(lanes.clone());
         }
         if self.carried.contains(&id) {
-            return Err(Reason::new("a carried scalar is not only combined"));
+            return Err(Reason::new(
+                "a scalar that the loop carries is used for more than a reduction",
+            ));
         }
         let element_type = self.kernel.scalars[id];
         let ty = self.lane_type(element_type)?;
@@ -448,7 +450,7 @@ impl<'k> Translator<'k> {
             }
             _ => None,
         };
-        let lanes = lanes.ok_or_else(|| Reason::new("an index of this type"))?;
+        let lanes = lanes.ok_or_else(|| Reason::new("an index of an unsupported type"))?;
         Ok(smallvec![lanes])
     }
 
@@ -459,7 +461,9 @@ impl<'k> Translator<'k> {
             upper,
         }) = self.kernel.var(var)
         else {
-            return Err(Reason::new("a variable that is not a run-time one"));
+            return Err(Reason::new(
+                "a statement binds a variable that is not a run-time variable",
+            ));
         };
         if i32::try_from(lower).is_err() || i32::try_from(upper).is_err() {
             return Err(Reason::new("a run-time index of more than 32 bits"));
@@ -471,7 +475,7 @@ impl<'k> Translator<'k> {
         let lanes = self.lanes_of(value)?;
         let index =
             super::elementwise::convert(&mut self.builder, from, ElementType::S32, lanes[0])
-                .ok_or_else(|| Reason::new("a run-time index of this type"))?;
+                .ok_or_else(|| Reason::new("a run-time index of an unsupported type"))?;
         self.vars.insert(var, index);
         Ok(())
     }
@@ -483,11 +487,15 @@ impl<'k> Translator<'k> {
         body: &Block,
     ) -> Result<(), Reason> {
         let Some(IndexVar::Loop(extent)) = self.kernel.var(var) else {
-            return Err(Reason::new("a variable that is not a loop's"));
+            return Err(Reason::new(
+                "a loop runs over a variable that is not a loop variable",
+            ));
         };
         let extent = self.merge(extent);
         if !self.is_uniform(&extent) {
-            return Err(Reason::new("a loop that runs differently often"));
+            return Err(Reason::new(
+                "the trip count of a loop differs between lanes",
+            ));
         }
         let trips = self.source(Source::Integer(extent), Input::Integer);
         let flatten = |t: &mut Self, ids: &[ScalarId]| -> Result<Vec<V>, Reason> {

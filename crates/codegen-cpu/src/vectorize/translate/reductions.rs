@@ -45,7 +45,9 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
         }
     }
     if combined.len() != carried.len() {
-        return Err(Reason::new("a carried scalar is not combined"));
+        return Err(Reason::new(
+            "a scalar that the loop carries is not a reduction",
+        ));
     }
     translator.builder.body().reductions = values;
     Ok(translator.finish(combined))

@@ -69,7 +69,7 @@ pub(super) fn functions(
         },
         columns: None,
         split: spread.split,
-        reason: format!("combines what blocks of `{name}` have"),
+        reason: format!("combines the partial results of the blocks of `{name}`"),
     };
     let by_point = spread.columns.is_none();
     let rest_name = format!("{name}_rest");

@@ -99,7 +99,7 @@ pub(super) fn bitcast(
         let d = usize::try_from(d).unwrap_or(usize::MAX);
         let size = to.dims.get(d);
         physical.push(
-            size.ok_or_else(|| Error::input("the layout has another rank than the array"))?
+            size.ok_or_else(|| Error::input("the layout's rank differs from the array's"))?
                 .clone(),
         );
         back[d] = place as i64;

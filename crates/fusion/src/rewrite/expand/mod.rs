@@ -64,7 +64,7 @@ pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>
     for (id, instruction) in &module.instructions {
         sizes_are_known(module, id, instruction)?;
         if bits::depends_on_padding(module, id) {
-            let what = "a bitcast of a tiled layout whose elements depend on its padding";
+            let what = "a bitcast between tiled layouts that moves elements across padding";
             return Err(crate::Error::unsupported(module, id, what));
         }
     }

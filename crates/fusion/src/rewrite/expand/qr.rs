@@ -268,7 +268,7 @@ pub(super) fn reflections(
         .map(|i| b.get_tuple_element(p, i))
         .collect::<Result<_, _>>()?;
     let [turn, q, vectors, factors] = parts[..] else {
-        return Err(Error::bug("the loop has another number of states"));
+        return Err(Error::bug("the loop has an unexpected number of states"));
     };
     let last = b.scalar(i32::try_from(count - 1).unwrap_or(i32::MAX))?;
     let step = b.binary(Binary::Subtract, last, turn)?;

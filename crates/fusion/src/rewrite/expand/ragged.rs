@@ -186,7 +186,7 @@ impl Ragged {
     ) -> Result<InstructionId, Error> {
         let group = self
             .group
-            .ok_or_else(|| Error::input("no group dimension"))?;
+            .ok_or_else(|| Error::input("the ragged dot product has no group dimension"))?;
         let rhs = along::at(b, states[RHS], group, states[0])?;
         let shape = plain(b.array_shape(states[RESULT])?);
         let sums = Shape::Array(shape.clone());

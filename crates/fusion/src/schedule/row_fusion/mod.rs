@@ -221,7 +221,7 @@ impl Group<'_> {
         self.members.retain(|(member, _)| !left.contains(member));
     }
 
-    /// The steps that compute what a member reads, or read what it computes.
+    /// The steps that write an array which a member reads, or read one that it writes.
     fn neighbours(&self, member: usize) -> Vec<usize> {
         let Some(bound) = kernel_of(self.steps, member) else {
             return Vec::new();

@@ -194,7 +194,7 @@ fn padding(
         }
         other => {
             return Err(Error::unsupported(format!(
-                "a mask of {other} dimensions: expected one of 1, 2 or 3"
+                "a mask of {other} dimensions is not supported: expected 1, 2 or 3 dimensions"
             )));
         }
     };
@@ -256,7 +256,9 @@ fn parts(lower: &mut Lowerer<'_>, x: &Value, sizes: &[Term]) -> Result<Vec<Value
 fn refuse(call: &Call<'_, '_>, attribute: &str) -> Result<()> {
     match call.int(attribute, 0) {
         0 => Ok(()),
-        _ => Err(Error::unsupported(format!("the attribute `{attribute}`"))),
+        _ => Err(Error::unsupported(format!(
+            "the attribute `{attribute}` is not supported"
+        ))),
     }
 }
 
@@ -365,7 +367,7 @@ fn packed(lower: &mut Lowerer<'_>, x: &Value, at: i64) -> Result<Value> {
 fn multi_head<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     if call.optional(8).is_some() || call.optional(9).is_some() {
         return Err(Error::unsupported(
-            "caches that share a buffer (`past_sequence_length`, `cache_indirection`)",
+            "caches that share a buffer (`past_sequence_length`, `cache_indirection`) are not supported",
         ));
     }
     let heads = call.int("num_heads", 0);

@@ -82,12 +82,12 @@ fn mat_mul_bits<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<
     let (bits, block) = (call.int("bits", 4), positive(call, "block_size", 0)?);
     if !matches!(bits, 2 | 4 | 8) {
         return Err(Error::unsupported(format!(
-            "weights of {bits} bits: expected 2, 4 or 8"
+            "weights of {bits} bits are not supported: expected 2, 4 or 8"
         )));
     }
     if call.int("weight_prepacked", 0) != 0 {
         return Err(Error::unsupported(
-            "prepacked weights (`weight_prepacked`): give them in the standard layout",
+            "prepacked weights (`weight_prepacked`) are not supported: export them in the standard layout",
         ));
     }
     let blocks = size.div_euclid(block) + i64::from(size % block != 0);
@@ -123,7 +123,9 @@ fn mat_mul_bits<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<
     let weights = match call.optional(4) {
         // An explicit assignment of columns to blocks.
         Some(order) if order.count() != Some(0) => {
-            return Err(Error::unsupported("`g_idx`, an order of columns"));
+            return Err(Error::unsupported(
+                "`g_idx`, a permutation of columns, is not supported",
+            ));
         }
         _ => weights,
     };
@@ -218,7 +220,7 @@ fn gather_blocks<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     let axis = call.axis_of(call.int("quantize_axis", 1), data.rank())?;
     if along == axis {
         return Err(Error::unsupported(
-            "slices along the dimension that has the blocks",
+            "slices along the block dimension are not supported",
         ));
     }
     let block = positive(call, "block_size", 128)?;

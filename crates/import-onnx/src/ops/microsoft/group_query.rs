@@ -75,10 +75,14 @@ fn refuse_rare(call: &Call<'_, '_>) -> Result<()> {
         (16, "query_seqlens"),
     ];
     if let Some((_, name)) = inputs.iter().find(|(at, _)| call.optional(*at).is_some()) {
-        return Err(Error::unsupported(format!("the input `{name}`")));
+        return Err(Error::unsupported(format!(
+            "the input `{name}` is not supported"
+        )));
     }
     if call.int("sliding_window_cache", 0) != 0 {
-        return Err(Error::unsupported("`sliding_window_cache`"));
+        return Err(Error::unsupported(
+            "`sliding_window_cache` is not supported",
+        ));
     }
     Ok(())
 }

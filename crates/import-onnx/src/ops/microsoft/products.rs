@@ -193,6 +193,10 @@ fn distances<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
         "euclidean" => {
             super::super::reductions::reduced(lower, "ReduceL2", &difference, &[2], false)?
         }
-        other => return Err(Error::unsupported(format!("the metric `{other}`"))),
+        other => {
+            return Err(Error::unsupported(format!(
+                "the metric `{other}` is not supported"
+            )));
+        }
     })
 }

@@ -110,7 +110,7 @@ fn encode_labels<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
         .iter()
         .any(|name| (call.attribute(name)).is_some_and(|a| !a.strings.is_empty()));
     if has_strings {
-        return Err(Error::unsupported("labels that are strings"));
+        return Err(Error::unsupported("string labels are not supported"));
     }
     let tensor = |name: &str| -> Result<Option<Value>> {
         let found = call.attribute(name).and_then(|a| a.tensor.as_ref());
@@ -204,7 +204,7 @@ fn one_hot<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     let x = call.input(0)?;
     let categories = ints(call, "cats_int64s");
     if categories.is_empty() {
-        return Err(Error::unsupported("categories that are strings"));
+        return Err(Error::unsupported("string categories are not supported"));
     }
     let x = lower.convert(&x, ElementType::S64)?;
     let categories = int_list(ElementType::S64, &categories)?;

@@ -101,8 +101,7 @@ impl Forest {
             let mut stack = vec![(*root, false)];
             while let Some((at, children_done)) = stack.pop() {
                 let node = self.nodes.get(at);
-                let node =
-                    node.ok_or_else(|| Error::input("a node has a child that is missing"))?;
+                let node = node.ok_or_else(|| Error::input("a node's child does not exist"))?;
                 if node.mode == Mode::Leaf {
                     depths.insert(at, 0);
                     continue;
@@ -145,7 +144,9 @@ impl Forest {
                 .zip(features)
                 .is_some_and(|(last, count)| last >= count)
         {
-            return Err(Error::input("a tree looks at a feature that is missing"));
+            return Err(Error::input(
+                "a tree tests a feature that the input does not have",
+            ));
         }
         let depth = self.depth()?;
         let ints = |of: &dyn Fn(usize, &TreeNode) -> i64| {
@@ -249,7 +250,9 @@ impl Forest {
         for (leaf, target, weight) in &self.weights {
             let place = (*target < self.targets).then(|| leaf * self.targets + target);
             let place = place.and_then(|place| table.get_mut(place));
-            let place = place.ok_or_else(|| Error::input("a weight is of no target or no leaf"))?;
+            let place = place.ok_or_else(|| {
+                Error::input("a weight belongs to a target or a leaf that does not exist")
+            })?;
             match place.is_finite() {
                 true => *place += weight,
                 false => *place = *weight,

@@ -78,7 +78,7 @@ fn class_labels(call: &Call<'_, '_>, ints_name: &str, strings_name: &str) -> Res
     match (labels.is_empty(), has_strings) {
         (false, _) => Ok(labels),
         (true, true) => Err(Error::unsupported(
-            "labels that are strings: expected a model whose classes are integers",
+            "string labels are not supported: expected a model whose classes are integers",
         )),
         (true, false) => Err(Error::input("expected the labels of classes")),
     }
@@ -129,7 +129,7 @@ fn transformed(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, scores: &Value) -> 
             lower.select(&is_zero, &zero, &weights)
         }
         "PROBIT" => probit(lower, scores),
-        other => Err(Error::input(format!("`{other}` is no `post_transform`"))),
+        other => Err(Error::input(format!("unknown `post_transform` `{other}`"))),
     }
 }
 

@@ -60,7 +60,7 @@ fn forest(lower: &Lowerer<'_>, call: &Call<'_, '_>, of: &str) -> Result<Forest> 
                 return Ok(at);
             }
             let place = places.get(&(trees[at], number)).copied();
-            let place = place.ok_or_else(|| Error::input("a node has a child that is missing"))?;
+            let place = place.ok_or_else(|| Error::input("a node's child does not exist"))?;
             is_child[place] = true;
             Ok(place)
         };
@@ -85,7 +85,9 @@ fn forest(lower: &Lowerer<'_>, call: &Call<'_, '_>, of: &str) -> Result<Forest> 
         let leaf = key.and_then(|key| places.get(&key).copied());
         let target = targets.get(at).and_then(|id| usize::try_from(*id).ok());
         let (Some(leaf), Some(target)) = (leaf, target) else {
-            return Err(Error::input("a weight is of no target or no leaf"));
+            return Err(Error::input(
+                "a weight belongs to a target or a leaf that does not exist",
+            ));
         };
         forest.weights.push((leaf, target, *weight));
     }
@@ -200,7 +202,7 @@ fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
         let place = usize::try_from(ids[at]).ok();
         let limit = if is_leaf { leaf_weights.len() } else { count };
         let place = place.filter(|place| *place < limit);
-        let place = place.ok_or_else(|| Error::input("a node has a child that is missing"))?;
+        let place = place.ok_or_else(|| Error::input("a node's child does not exist"))?;
         Ok(place + if is_leaf { count } else { 0 })
     };
     let mut forest = Forest::default();
@@ -246,7 +248,8 @@ fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
             no: 0,
             missing_is_yes: false,
         });
-        let target = usize::try_from(*target).map_err(|_| Error::input("a target below 0"))?;
+        let target =
+            usize::try_from(*target).map_err(|_| Error::input("expected non-negative targets"))?;
         forest.weights.push((count + at, target, *weight));
     }
     for (at, rest) in chains {
@@ -264,7 +267,7 @@ fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
     }
     for root in ints(call, "tree_roots") {
         let root = usize::try_from(root).ok().filter(|root| *root < count);
-        let root = root.ok_or_else(|| Error::input("a root is not the number of a node"))?;
+        let root = root.ok_or_else(|| Error::input("a root must be the number of a node"))?;
         forest.roots.push(root);
     }
     Ok(forest)

@@ -110,7 +110,7 @@ fn classifier<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
         .map(usize::try_from);
     let sizes: Vec<usize> = sizes
         .collect::<std::result::Result<_, _>>()
-        .map_err(|_| Error::input("a class has less than no vectors"))?;
+        .map_err(|_| Error::input("expected non-negative `vectors_per_class`"))?;
     if sizes.len() < 2 {
         return linear_classifier(lower, call, &x, &labels);
     }

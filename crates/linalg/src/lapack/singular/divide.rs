@@ -213,7 +213,7 @@ pub(crate) fn lower_to_upper<R: Real>(d: &mut [R], e: &mut [R], rotations: &mut 
     }
 }
 
-/// Merges the decompositions of the rows before and after row `cut`; that row has the two elements
+/// Merges the decompositions of the rows before and after row `cut`, whose two elements are
 /// `beside`.
 #[inline(always)]
 fn merge<I: Isa, R: Real>(

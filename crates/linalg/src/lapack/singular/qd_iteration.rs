@@ -233,8 +233,9 @@ impl Iteration<'_> {
         if of_all != last || but_last != last_but_one {
             return of_all / 4.0;
         }
-        // The last rows of the symmetric matrix of the squares: `last` and `next` on the diagonal,
-        // `beside` between them, and `above` between `next` and the other rows, whose values are at
+        // The last two rows of the symmetric tridiagonal matrix of the squares. `last` and `next`
+        // are on the diagonal, and `beside` is the off-diagonal element between them. `above` is
+        // the off-diagonal element that couples `next` to the other rows, whose eigenvalues are at
         // least `but_two`.
         let at = block.end - 1;
         let next = self.q[at - 1] + self.e[at - 1];

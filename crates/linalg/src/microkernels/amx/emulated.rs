@@ -114,7 +114,7 @@ impl State {
     /// configuration.
     ///
     /// # Safety
-    /// What is at the address is as long as the instruction reads or writes.
+    /// The memory at the address is as long as what the instruction reads or writes.
     unsafe fn run(
         &mut self,
         instruction: &Instruction,
@@ -140,8 +140,8 @@ impl State {
                 for register in 0..8 {
                     expected[16 + 2 * register] = 64;
                 }
-                // SAFETY: the caller promises: what is at the address is as long as the instruction
-                // reads or writes.
+                // SAFETY: the caller promises that the memory at the address is as long as the
+                // instruction reads.
                 let given = unsafe { place.cast::<[u8; 64]>().read_unaligned() };
                 self.registers = [[[0; 64]; 16]; 8];
                 self.configured = given == expected;
@@ -155,14 +155,14 @@ impl State {
             Code::VEX_Tilezero_tmm => self.registers[tile(0)?] = [[0; 64]; 16],
             Code::VEX_Tileloadd_tmm_sibmem => {
                 for (i, to) in self.registers[tile(0)?].iter_mut().enumerate() {
-                    // SAFETY: the caller promises: what is at the address is as long as the
+                    // SAFETY: the caller promises that the memory at the address is as long as the
                     // instruction reads or writes.
                     *to = unsafe { row(i)?.cast::<[u8; 64]>().read_unaligned() };
                 }
             }
             Code::VEX_Tilestored_sibmem_tmm => {
                 for (i, from) in self.registers[tile(1)?].iter().enumerate() {
-                    // SAFETY: the caller promises: what is at the address is as long as the
+                    // SAFETY: the caller promises that the memory at the address is as long as the
                     // instruction reads or writes.
                     unsafe { row(i)?.cast::<[u8; 64]>().write_unaligned(*from) };
                 }

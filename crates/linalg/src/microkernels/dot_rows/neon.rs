@@ -26,7 +26,8 @@ unsafe fn dots<V: Numbers>(dots: &Dots<'_>) {
     let whole = columns - columns % COLUMNS;
     for row in (0..dots.rows.len()).step_by(ROWS) {
         let rows = (dots.rows.len() - row).min(ROWS);
-        // SAFETY: the caller promises what [`DotsFn`] asks for.
+        // SAFETY: the caller promises that every row and column has `depth` elements that can be
+        // read, and that the sums can be written.
         unsafe {
             for column in (0..whole).step_by(COLUMNS) {
                 match rows {
@@ -67,7 +68,8 @@ unsafe fn tile<V: Numbers, const M: usize, const N: usize, const U: usize>(
 ) {
     let depth = dots.depth;
     let mut sums = [[[V::zero(); U]; N]; M];
-    // SAFETY: the caller promises what [`dots`] asks for; only elements below `depth` are read.
+    // SAFETY: the caller promises that every row and column has `depth` elements that can be read,
+    // and that the sums can be written; only elements below `depth` are read.
     unsafe {
         let lhs: [*const V::Unit; M] =
             core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());

@@ -51,7 +51,7 @@ macro_rules! vectors {
             unsafe fn load(from: *const $unit, count: usize) -> Self {
                 let mut lanes = Self::zero();
                 for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
-                    // SAFETY: the caller promises this many units.
+                    // SAFETY: the caller promises that the address has this many units.
                     *lane = unsafe { from.add(i).read_unaligned() };
                 }
                 lanes
@@ -59,7 +59,7 @@ macro_rules! vectors {
 
             unsafe fn store(self, to: *mut $unit, count: usize) {
                 for (i, &lane) in self.0.iter().enumerate().take(count) {
-                    // SAFETY: the caller promises room for this many.
+                    // SAFETY: the caller promises room for this many elements.
                     unsafe { to.add(i).write_unaligned(lane) };
                 }
             }
@@ -175,7 +175,9 @@ pub(super) unsafe fn strided_tile<V: Vector>(vectors: usize, tile: &Strided<'_>)
                 _ => None,
             };
             let mut sum = V::zero();
-            // SAFETY: the caller promises what [`StridedFn`] asks for, and room for the copy.
+            // SAFETY: the caller promises that every row and column can be read and the result
+            // written, one offset for each row, and the kernel's CPU features, and room for the
+            // copy.
             unsafe {
                 for stretch in tile.depth {
                     let mut left = tile

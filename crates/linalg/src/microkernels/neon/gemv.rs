@@ -97,7 +97,9 @@ unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     sums: &mut [f32],
 ) {
     let mut at = 0;
-    // SAFETY: the caller promises what [`long_rows`] asks for; only rows below `depth` are read.
+    // SAFETY: the caller promises that every element of the operands can be read and every element
+    // of the result written, and that the result and the sums overlap nothing; only rows below
+    // `depth` are read.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<V, R, ROWS>(product, at, start, sums);

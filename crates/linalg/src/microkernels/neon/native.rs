@@ -121,7 +121,7 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn load(from: *const $unit, count: usize) -> Self {
-                // SAFETY: the caller promises this many units.
+                // SAFETY: the caller promises that the address has this many units.
                 unsafe { Self($of(load_words(from.cast(), count))) }
             }
 
@@ -130,8 +130,8 @@ macro_rules! words {
                 unsafe fn units<const M: usize>(from: *const $unit) -> [$unit; M] {
                     core::array::from_fn(|m| {
                         let first = m / 4 * 4;
-                        // SAFETY: the caller promises this many units; vectors are part of the
-                        // architecture.
+                        // SAFETY: the caller promises that the address has this many units; vectors
+                        // are part of the architecture.
                         unsafe {
                             let Self(units) = Self::load(from.add(first), (M - first).min(4));
                             match m - first {
@@ -147,14 +147,14 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $unit, count: usize) {
-                // SAFETY: the caller promises room for this many.
+                // SAFETY: the caller promises room for this many elements.
                 unsafe { store_words(to.cast(), count, $words(self.0)) }
             }
 
             #[inline(always)]
             unsafe fn multiply_add(self, $times: $unit, right: Self) -> Self {
                 let ($sum, $by): ($register, $register) = (self.0, right.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the caller promises a CPU with these instructions.
                 unsafe { Self($multiply_add) }
             }
 
@@ -261,7 +261,7 @@ impl Vector for F64 {
 
     #[inline(always)]
     unsafe fn right(from: *const f64, count: usize) -> Self {
-        // SAFETY: the caller promises this many.
+        // SAFETY: the caller promises that the address has this many elements.
         unsafe { Self::load(from, count) }
     }
 
@@ -269,7 +269,8 @@ impl Vector for F64 {
     unsafe fn units<const M: usize>(from: *const f64) -> [f64; M] {
         core::array::from_fn(|m| {
             let first = m / 2 * 2;
-            // SAFETY: the caller promises this many units; vectors are part of the architecture.
+            // SAFETY: the caller promises that the address has this many units; vectors are part of
+            // the architecture.
             unsafe {
                 let Self(units) = Self::load(from.add(first), (M - first).min(2));
                 match m - first {

@@ -95,7 +95,8 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize, const FETCH: u8, const
         let rows: [isize; M] = core::array::from_fn(|m| place(m).0);
         let offsets: [isize; M] = core::array::from_fn(|m| place(m).1);
         let mut sums = [[V::zero(); N]; M];
-        // SAFETY: the caller promises what [`StridedFn`] asks for; of the last vector, only `rest`
+        // SAFETY: the caller promises that every row and column can be read and the result written,
+        // one offset for each row, and the kernel's CPU features; of the last vector, only `rest`
         // lanes are read and written.
         unsafe {
             for stretch in tile.depth {
@@ -170,11 +171,12 @@ unsafe fn dispatch<V: Vector>(vectors: usize, arguments: &Strided<'_>) {
                     ($f, $v, LATER) if whole => tile::<V, $f, $v, LATER, true>(arguments),
                     ($f, $v, LATER) => tile::<V, $f, $v, LATER, false>(arguments),
                 )*
-                other => debug_assert!(false, "there is no tile of {other:?}"),
+                other => debug_assert!(false, "no tile of {other:?} exists"),
             }
         };
     }
-    // SAFETY: the caller promises what [`StridedFn`] asks for.
+    // SAFETY: the caller promises that every row and column can be read and the result written, one
+    // offset for each row, and the kernel's CPU features.
     unsafe {
         tiles!(
             [(1, 1)(1, 2)(1, 3)(1, 4)(1, 8)(1, 16)(2, 1)(2, 2)(2, 3)(

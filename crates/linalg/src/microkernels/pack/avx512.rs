@@ -137,7 +137,8 @@ parts! {
 /// As [`PackFn`], on a CPU with AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn pack_parts<L: Parts>(run: &Run<'_>) -> bool {
-    // SAFETY: the caller promises what [`PackFn`] asks for, and a CPU with AVX-512 F, BW and VL.
+    // SAFETY: the caller promises that every element of every lane can be read and every group
+    // written, and a CPU with AVX-512 F, BW and VL.
     unsafe {
         match run.lanes.neighbours() {
             Some(offset) if run.width == 2 * CHUNK => pack_neighbours::<L>(run, offset),
@@ -172,7 +173,7 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
     let places = |first: u16| {
         let places: [u16; 32] =
             core::array::from_fn(|i| first + i as u16 / 2 + (i as u16 % 2) * 32);
-        // SAFETY: they are 32 numbers of 16 bits.
+        // SAFETY: the array has 32 numbers of 16 bits, the size of the load.
         unsafe { _mm512_loadu_epi16(places.as_ptr().cast()) }
     };
     let (low, high) = (places(0), places(16));
@@ -201,8 +202,8 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
 unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
     let mut subnormal = 0;
     for start in (0..run.width).step_by(CHUNK) {
-        // SAFETY: the caller promises what [`PackFn`] asks for, and a CPU with AVX-512 F, BW and
-        // VL.
+        // SAFETY: the caller promises that every element of every lane can be read and every group
+        // written, and a CPU with AVX-512 F, BW and VL.
         subnormal |= unsafe {
             match run.lanes.segments(start / CHUNK) {
                 Some((segments, 1)) => pack_across::<L>(run, start, segments),
@@ -293,7 +294,7 @@ unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
     let even: [i32; CHUNK] = core::array::from_fn(|lane| 2 * lane as i32);
-    // SAFETY: they are 16 words.
+    // SAFETY: the array has 16 words, the size of the load.
     let even = unsafe { _mm512_loadu_epi32(even.as_ptr()) };
     // The lanes of the lower and the upper half, at the even places of a vector.
     let places = |lanes: u16| (0..8).fold(0, |m, lane| m | (lanes >> lane & 1) << (2 * lane));

@@ -24,8 +24,9 @@ unsafe fn words(run: &Run<'_>) -> bool {
     let (source, target) = (run.source.cast::<f32>(), run.target.cast::<f32>());
     let offsets = run.lanes.offsets();
     let count = offsets.len();
-    // SAFETY: the caller promises what [`PackFn`] asks for: `run.length` elements of each lane can
-    // be read, and as many groups of `run.width` units written.
+    // SAFETY: the caller promises that every element of every lane can be read and every group
+    // written: `run.length` elements of each lane can be read, and as many groups of `run.width`
+    // units written.
     unsafe {
         if let Some(first) = run.lanes.in_a_row() {
             for element in 0..run.length {

@@ -98,7 +98,7 @@ unsafe fn dispatch<V: Vector>(
                     ($m, 3) => tile::<V, $m, 3>(depth, left, right, stride, target),
                     ($m, 4) => tile::<V, $m, 4>(depth, left, right, stride, target),
                 )*
-                other => debug_assert!(false, "there is no tile of {other:?}"),
+                other => debug_assert!(false, "no tile of {other:?} exists"),
             }
         };
     }

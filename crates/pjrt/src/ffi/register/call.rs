@@ -130,7 +130,8 @@ impl<'a> Memory<'a> {
         let in_place: Vec<(usize, usize)> = call.in_place().collect();
         for &(operand, result) in &in_place {
             let places = operands.get(operand).zip(results.get_mut(result));
-            let (operand, (shape, before)) = places.ok_or("there is no such operand or result")?;
+            let (operand, (shape, before)) =
+                places.ok_or("it names an operand or a result that does not exist")?;
             if !operand.shape().same_ignoring_layout(shape) {
                 return Err(format!(
                     "a result of shape {shape:#} cannot reuse the memory of an operand of shape \

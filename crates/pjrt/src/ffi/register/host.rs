@@ -117,7 +117,7 @@ pub(crate) unsafe fn taken(error: *mut XLA_FFI_Error) -> Result<(), Error> {
 
 struct Table(XLA_FFI_Api);
 
-// SAFETY: it is never modified.
+// SAFETY: the table is never modified.
 unsafe impl Sync for Table {}
 
 /// The table that is passed to functions.
@@ -252,7 +252,7 @@ functions! {
         let kind = unsafe { (*args.type_id).type_id };
         let data = context::current(|context| context.get(kind)).flatten();
         args.data = data.ok_or_else(|| {
-            let message = format!("the execution has no data of type {kind}");
+            let message = format!("the execution context has no data of type {kind}");
             (XLA_FFI_Error_Code_NOT_FOUND, message)
         })?;
     }
@@ -261,7 +261,7 @@ functions! {
         let (call, kind) = unsafe { (invocation(args.ctx), (*args.type_id).type_id) };
         let mut states = call.states.lock().unwrap_or_else(PoisonError::into_inner);
         if states.0.insert(args.stage, (kind, args.state)).is_some() {
-            let message = "the state of this stage has been set already".to_owned();
+            let message = "the state of this stage has already been set".to_owned();
             return Err((XLA_FFI_Error_Code_FAILED_PRECONDITION, message));
         }
     }
@@ -271,7 +271,7 @@ functions! {
         let states = call.states.lock().unwrap_or_else(PoisonError::into_inner);
         let known = states.0.get(&args.stage).filter(|(known, _)| *known == kind);
         let (_, state) = known.ok_or_else(|| {
-            let message = format!("there is no state of type {kind}");
+            let message = format!("this stage has no state of type {kind}");
             (XLA_FFI_Error_Code_NOT_FOUND, message)
         })?;
         args.state = *state;
@@ -282,7 +282,7 @@ functions! {
         // SAFETY: the size of the layout is not zero.
         let memory = unsafe { std::alloc::alloc(layout) };
         if memory.is_null() {
-            let message = format!("there is no memory for {} bytes", args.size);
+            let message = format!("{} bytes of memory cannot be allocated", args.size);
             return Err((XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, message));
         }
         // SAFETY: the API requires the call's context.

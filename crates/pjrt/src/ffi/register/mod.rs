@@ -47,8 +47,8 @@ fn handler(name: &str) -> Option<Arc<Handler>> {
 /// The function has no execute stage, or uses another version of the interface.
 pub(crate) fn register(name: &str, bundle: XLA_FFI_Handler_Bundle) -> Result<(), Error> {
     let execute = bundle.execute;
-    let execute =
-        execute.ok_or_else(|| Error::invalid(format!("{name} has nothing to execute")))?;
+    let execute = execute
+        .ok_or_else(|| Error::invalid(format!("{name} has no handler for the execute stage")))?;
     let (major, minor) = metadata(execute)?;
     if major != XLA_FFI_API_MAJOR || minor > XLA_FFI_API_MINOR {
         return Err(Error::invalid(format!(

@@ -53,7 +53,7 @@ pub(crate) fn unary(op: Unary, element: Element, x: &Vector) -> Made {
                     Ok((unsigned(element, *v).leading_zeros() + bits - 32) as i32)
                 }
                 Unary::PopulationCount => Ok(unsigned(element, *v).count_ones() as i32),
-                other => Err(format!("{other:?} of integers")),
+                other => Err(format!("{other:?} of integers is not simulated")),
             };
             Lanes::Int(values.iter().map(one).collect::<Result<_, _>>()?)
         }
@@ -133,7 +133,11 @@ fn float_function(op: Unary) -> Result<fn(f32) -> f32, String> {
         Unary::Expm1 => |x| f64::from(x).exp_m1() as f32,
         Unary::Log1p => |x| f64::from(x).ln_1p() as f32,
         Unary::Erf => |x| unary_f64(ir::Unary::Erf, f64::from(x)) as f32,
-        other => return Err(format!("{other:?} of floating-point numbers")),
+        other => {
+            return Err(format!(
+                "{other:?} of floating-point numbers is not simulated"
+            ));
+        }
     })
 }
 
@@ -156,12 +160,20 @@ pub(crate) fn binary(op: Binary, element: Element, a: &Vector, b: &Vector) -> Ma
                 Binary::Pow => each(f32::powf),
                 Binary::Atan2 => each(f32::atan2),
                 Binary::CopySign => each(f32::copysign),
-                other => return Err(format!("{other:?} of floating-point numbers")),
+                other => {
+                    return Err(format!(
+                        "{other:?} of floating-point numbers is not simulated"
+                    ));
+                }
             };
             Lanes::Float(rounded(element, made))
         }
         (Lanes::Int(a), Lanes::Int(b)) => Lanes::Int(integers(op, element, a, b)?),
-        _ => return Err("operands of different kinds".to_owned()),
+        _ => {
+            return Err(
+                "expected operands of the same kind: integers or floating-point numbers".to_owned(),
+            );
+        }
     };
     with_marks(lanes, &[a, b])
 }
@@ -206,7 +218,7 @@ fn integers(op: Binary, element: Element, a: &[i32], b: &[i32]) -> Result<Vec<i3
             let made = pairs.map(|(x, y)| integer(op, element, i64::from(*x), i64::from(*y)));
             made.map(|v| Some(wrap(element, v?)))
                 .collect::<Option<_>>()
-                .ok_or_else(|| format!("{op:?} of integers"))?
+                .ok_or_else(|| format!("{op:?} of integers is not simulated"))?
         }
     })
 }
@@ -346,7 +358,11 @@ pub(crate) fn select(condition: &Vector, a: &Vector, b: &Vector) -> Made {
                     .collect(),
             )
         }
-        _ => return Err("operands of different kinds".to_owned()),
+        _ => {
+            return Err(
+                "expected operands of the same kind: integers or floating-point numbers".to_owned(),
+            );
+        }
     };
     let count = chosen.len();
     let marks = match (&a.marks, &b.marks) {

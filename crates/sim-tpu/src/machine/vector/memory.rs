@@ -244,7 +244,8 @@ impl<'p> Machine<'p> {
         Ok(Vector::new(lanes.map_err(|m| unsupported(here, m))?).marked(marks))
     }
 
-    /// Stores a vector, or adds it to what is there; only where its mask holds, if it has one.
+    /// Stores a vector, or adds it to the values in memory. If it has a mask, only the lanes where
+    /// the mask holds are stored.
     pub(super) fn store_vector(
         &mut self,
         operation: &Ready<'p>,

@@ -160,7 +160,7 @@ impl<'p> Machine<'p> {
         };
         self.find(code, here, None, || {
             (
-                format!("a scalar is taken from a vector whose elements come from {what}"),
+                format!("a scalar is read from a vector whose elements come from {what}"),
                 help.to_owned(),
             )
         });
@@ -226,7 +226,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// The line that loaded the elements of a result that nobody wrote.
+/// The line that loaded the unwritten elements of a result.
 fn unwritten_from(op: &Op, operands: &[Vector], made: &Vector) -> Option<u32> {
     let marks = made.marks.as_ref()?;
     if let (Op::Select, [condition, a, b]) = (op, operands) {

@@ -43,11 +43,11 @@ pub(super) fn from_bits(element: Element, bits: Vec<u32>) -> Result<Lanes, Strin
 pub(super) fn pack(narrow: Element, from: Element, parts: &[Vector]) -> Result<Vector, String> {
     let bits = narrow.bits();
     let Some(first) = parts.first() else {
-        return Err("nothing is packed".to_owned());
+        return Err("expected at least one vector to pack".to_owned());
     };
     if bits as usize * parts.len() > 32 || bits >= 32 {
         return Err(format!(
-            "{} vectors of {narrow} in words of 32 bits",
+            "packing {} vectors of {narrow} into words of 32 bits is not simulated",
             parts.len()
         ));
     }
@@ -69,7 +69,7 @@ pub(super) fn pack(narrow: Element, from: Element, parts: &[Vector]) -> Result<V
             }
             Lanes::Int(values) => {
                 if narrow.is_float() {
-                    return Err(format!("{from} packed as {narrow}"));
+                    return Err(format!("packing {from} as {narrow} is not simulated"));
                 }
                 for (word, value) in words.iter_mut().zip(values) {
                     *word |= (*value as u32 & mask) << shift;
@@ -97,7 +97,9 @@ pub(super) fn unpack(
     let bits = narrow.bits();
     let shift = u32::try_from(index).map_or(32, |index| index * bits);
     if bits >= 32 || shift + bits > 32 {
-        return Err(format!("part {index} of {narrow} in words of 32 bits"));
+        return Err(format!(
+            "unpacking part {index} of {narrow} from words of 32 bits is not simulated"
+        ));
     }
     let ty = value::ir_type(narrow)?;
     let mask = (1_u32 << bits) - 1;
@@ -110,7 +112,7 @@ pub(super) fn unpack(
                 .map(|part| value::wrap(narrow, i64::from(part)))
                 .collect(),
         ),
-        _ => return Err(format!("{narrow} unpacked as {to}")),
+        _ => return Err(format!("unpacking {narrow} as {to} is not simulated")),
     };
     Ok(made.marked(packed.marks.as_deref().cloned()))
 }

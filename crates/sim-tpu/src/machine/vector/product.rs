@@ -92,7 +92,11 @@ pub(super) fn matmul(
             }
             Lanes::Int(out)
         }
-        _ => return Err("a product of integers and floating-point numbers".to_owned()),
+        _ => {
+            return Err(
+                "a product of integers and floating-point numbers is not supported".to_owned(),
+            );
+        }
     };
     let (marks, mixed) = marks(&left, &right, [batch, m, k, n]);
     let product = Vector::new(lanes).marked(marks);
@@ -105,7 +109,7 @@ pub(super) fn matmul(
         (Lanes::Int(x), Lanes::Int(y)) => {
             Lanes::Int(x.iter().zip(y).map(|(x, y)| x.wrapping_add(*y)).collect())
         }
-        _ => return Err("an accumulator of another kind".to_owned()),
+        _ => return Err("expected an accumulator of the product's kind".to_owned()),
     };
     let marks = super::elementwise::joined(&[&product, accumulator]);
     Ok((Vector::new(sum).marked(marks), mixed))

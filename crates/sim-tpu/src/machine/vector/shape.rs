@@ -205,7 +205,7 @@ pub(super) fn extract(x: &Vector, from: &[i64], to: &[i64], position: &[i64]) ->
 /// Concatenates vectors along a dimension.
 pub(super) fn concatenate(parts: &[(&Vector, &[i64])], dim: usize) -> Made {
     let Some((first, dims)) = parts.first() else {
-        return Err("nothing to put together".to_owned());
+        return Err("expected at least one operand to concatenate".to_owned());
     };
     let outer = count(&dims[..dim]);
     let rows: Vec<usize> = parts.iter().map(|(_, dims)| count(&dims[dim..])).collect();
@@ -300,7 +300,8 @@ fn picked(x: &Vector, total: usize, place: &dyn Fn(usize) -> usize) -> Vector {
 
 /// Repeats a vector along a dimension.
 pub(super) fn repeat(x: &Vector, dims: &[i64], dim: usize, times: i64) -> Made {
-    let times = usize::try_from(times).map_err(|_| "a negative number of times".to_owned())?;
+    let times = usize::try_from(times)
+        .map_err(|_| "expected a non-negative number of repetitions".to_owned())?;
     let parts = vec![(x, dims); times];
     concatenate(&parts, dim)
 }
@@ -389,7 +390,11 @@ pub(super) fn reduce(
             };
             Lanes::Int(start.iter().enumerate().map(one).collect())
         }
-        _ => return Err("operands of different kinds".to_owned()),
+        _ => {
+            return Err(
+                "expected operands of the same kind: integers or floating-point numbers".to_owned(),
+            );
+        }
     };
     let mut mixed = false;
     let marks = x.marks.as_ref().map(|marks| {
@@ -420,7 +425,11 @@ fn combine_rows(kind: Reduction, sums: &mut [f32], row: &[f32]) -> Result<(), St
         Reduction::Mul => pairs.for_each(|(s, v)| *s *= v),
         Reduction::Maximum => pairs.for_each(|(s, v)| *s = maximum(*s, *v)),
         Reduction::Minimum => pairs.for_each(|(s, v)| *s = minimum(*s, *v)),
-        other => return Err(format!("{other:?} of floating-point numbers")),
+        other => {
+            return Err(format!(
+                "{other:?} of floating-point numbers is not simulated"
+            ));
+        }
     }
     Ok(())
 }
@@ -455,7 +464,9 @@ fn floats(
             Reduction::Mul => Ok(several(run(i), 1.0, *start, |a, b| a * b)),
             Reduction::Maximum => Ok(several(run(i), f32::NEG_INFINITY, *start, maximum)),
             Reduction::Minimum => Ok(several(run(i), f32::INFINITY, *start, minimum)),
-            other => Err(format!("{other:?} of floating-point numbers")),
+            other => Err(format!(
+                "{other:?} of floating-point numbers is not simulated"
+            )),
         });
     made.collect()
 }

@@ -24,7 +24,7 @@ impl Lanes {
         match self {
             Self::Float(values) => Ok(values),
             Self::Int(_) => {
-                Err("a vector of integers where floating-point ones are due".to_owned())
+                Err("expected a floating-point vector, found an integer vector".to_owned())
             }
         }
     }
@@ -32,7 +32,9 @@ impl Lanes {
     pub(crate) fn ints(&self) -> Result<&[i32], String> {
         match self {
             Self::Int(values) => Ok(values),
-            Self::Float(_) => Err("a floating-point vector where integers are due".to_owned()),
+            Self::Float(_) => {
+                Err("expected an integer vector, found a floating-point vector".to_owned())
+            }
         }
     }
 
@@ -50,7 +52,7 @@ pub(crate) struct Vector {
     pub(crate) lanes: Arc<Lanes>,
     /// For each element its marks [`PADDING`] and [`UNWRITTEN`]; `None` if no element has one.
     pub(crate) marks: Option<Arc<Vec<u8>>>,
-    /// The line that loaded the elements that nobody wrote, if there are any.
+    /// The line that loaded unwritten elements, if there are any.
     pub(crate) unwritten_from: Option<u32>,
 }
 
@@ -79,7 +81,8 @@ impl Vector {
         self
     }
 
-    /// Whether an element comes from memory that nobody wrote; any element if it is one number.
+    /// Whether an element comes from unwritten memory. If the value is one number, it stands for
+    /// every element.
     pub(crate) fn is_unwritten(&self, at: usize) -> bool {
         let mark = self.marks.as_ref().and_then(|marks| match marks.len() {
             1 => marks.first(),

@@ -43,7 +43,7 @@ impl Computations {
         }
         let body = cursor.bracketed("{")?;
         if self.texts.contains_key(name) {
-            let message = format!("the computation `{name}` is there already");
+            let message = format!("the computation `{name}` is already defined");
             return Err(cursor.error_at(start, end, message));
         }
         self.texts

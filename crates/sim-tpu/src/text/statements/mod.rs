@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
             "assume" => return self.assume(),
             "grid" => self.grid()?,
             _ => {
-                let message = format!("`{word}` begins no statement");
+                let message = format!("`{word}` does not begin a statement");
                 let end = start + word.len();
                 return Err(self.cursor.error_at(start, end, message));
             }
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         match self.buffers.get(name) {
             Some(&buffer) => Ok(StatementKind::Free(buffer)),
             None => {
-                let message = format!("there is no buffer `{name}`");
+                let message = format!("buffer `{name}` is not declared");
                 Err(self.cursor.error_at(start, start + name.len(), message))
             }
         }
@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
         self.cursor.space();
         let start = self.cursor.at;
         let name = self.cursor.name("a variable")?;
-        let message = format!("there is no variable `{name}`");
+        let message = format!("variable `{name}` is not declared");
         let wrong = self.cursor.error_at(start, start + name.len(), message);
         self.variable(name).ok_or(wrong)
     }
@@ -375,7 +375,7 @@ impl<'a> Reader<'a> {
         match scalars {
             Some(buffer) if self.assumed_of_elements(buffer, &low, &high) => Ok(None),
             _ => {
-                let message = "the bounds of an array's elements are numbers";
+                let message = "expected numbers as the bounds of an array's elements";
                 Err(self.cursor.error_at(start, self.cursor.at, message))
             }
         }

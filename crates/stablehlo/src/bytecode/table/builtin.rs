@@ -93,8 +93,7 @@ fn identity_map(bytes: &mut Cursor) -> Result<Attribute, Error> {
     let (rank, which) = (code >> 2, code & 3);
     if which != 0 || rank > MOST_DIMENSIONS {
         return Err(Error::unsupported(format!(
-            "an affine map of code {code}: only identities of at most {MOST_DIMENSIONS} dimensions \
-             are read"
+            "an affine map of code {code} is not supported: expected an identity of at most {MOST_DIMENSIONS} dimensions"
         ))
         .at_byte(bytes.offset()));
     }
@@ -156,7 +155,7 @@ fn location(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Loca
 
 fn line(bytes: &mut Cursor) -> Result<u32, Error> {
     let number = bytes.varint()?;
-    u32::try_from(number).map_err(|_| bytes.error(format!("{number} is not a line number")))
+    u32::try_from(number).map_err(|_| bytes.error(format!("the line number {number} is invalid")))
 }
 
 fn string_attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Arc<str>, Error> {
@@ -191,7 +190,7 @@ pub(super) fn integer(ty: &Type, bytes: &mut Cursor) -> Result<i64, Error> {
         }
         9..=64 => bytes.signed(),
         _ => Err(Error::unsupported(format!(
-            "an integer of {width} bits: at most 64 are supported"
+            "an integer of {width} bits is not supported: expected at most 64"
         ))
         .at_byte(bytes.offset())),
     }
@@ -212,10 +211,11 @@ pub(super) fn float_bits(ty: &Type, bytes: &mut Cursor) -> Result<u64, Error> {
                 _ => value & ((1 << bits) - 1),
             })
         }
-        _ => Err(
-            Error::unsupported(format!("a constant of type {}", kind.name()))
-                .at_byte(bytes.offset()),
-        ),
+        _ => Err(Error::unsupported(format!(
+            "a constant of type {} is not supported",
+            kind.name()
+        ))
+        .at_byte(bytes.offset())),
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn elements(ty: Type, blob: Bytes, place: &Cursor) -> Result<Elements
 fn resource(ty: Type, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Attribute, Error> {
     let index = bytes.index()?;
     let Some(key) = table.file.resource_keys.get(index) else {
-        return Err(bytes.error(format!("there is no resource {index}")));
+        return Err(bytes.error(format!("resource {index} does not exist")));
     };
     let Some(blob) = table.file.resources.get(key) else {
         return Err(bytes.error(format!(

@@ -119,7 +119,7 @@ impl<'f> Table<'f> {
             ("stablehlo", true) => stablehlo::attribute(table, bytes),
             ("chlo", true) => stablehlo::chlo_attribute(bytes),
             ("sdy", true) => sdy::attribute(table, bytes),
-            // The bytes are kept, so the attribute is no obstacle if it is not used.
+            // The bytes are kept, so an unused attribute is not an error.
             (_, true) => Ok(Attribute::Opaque {
                 dialect: Arc::clone(dialect),
                 body: opaque_body(bytes)?,
@@ -174,7 +174,7 @@ impl<'f> Table<'f> {
         let offset = bytes.offset();
         if self.depth == MAX_DEPTH {
             return Err(bytes.error(format!(
-                "attributes and types are nested more than {MAX_DEPTH} deep, or in themselves"
+                "attributes and types are nested deeper than {MAX_DEPTH} levels, or recursively"
             )));
         }
         let outer = std::mem::replace(&mut self.parts, 1);

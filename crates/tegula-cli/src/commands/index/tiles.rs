@@ -14,8 +14,8 @@ use tegula_ir::{ArrayShape, InstructionId, Module, Shape};
 #[derive(Debug, Args)]
 pub(crate) struct TileArgs {
     /// Cut each result into tiles of these sizes, and print which tile of every operand a tile of
-    /// the result is computed from. The sizes are those of the result's last dimensions, for example
-    /// 8,128; `?` keeps a size symbolic.
+    /// the result is computed from. The sizes are those of the result's last dimensions, for
+    /// example 8,128; `?` keeps a size symbolic.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub tiles: Option<Vec<Size>>,
     /// The tile sizes of the dimensions that are summed over, such as the contracted dimension of a
@@ -73,7 +73,7 @@ struct Printed {
 
 impl Tiled {
     /// Returns the tiling of an array of an instruction's result; `None` if the instruction reads
-    /// nothing or the result is no array.
+    /// nothing or the result is not an array.
     pub(super) fn of(
         module: &Module,
         id: InstructionId,

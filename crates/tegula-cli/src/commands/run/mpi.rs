@@ -19,10 +19,10 @@ const SAY: Duration = Duration::from_secs(2);
 /// Runs a program as one rank.
 pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     if !args.wait.is_finite() || args.wait <= 0.0 {
-        return Err(anyhow!("`--wait` is a positive number of seconds").into());
+        return Err(anyhow!("expected a positive number of seconds for `--wait`").into());
     }
     if args.execution.freeze.freeze.is_some() {
-        return Err(anyhow!("`--freeze` is not for `--mpi`").into());
+        return Err(anyhow!("`--freeze` cannot be combined with `--mpi`").into());
     }
     if let Some(code) = super::supervised::wait_for_rank() {
         return Ok(code);

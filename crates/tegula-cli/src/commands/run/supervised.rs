@@ -39,7 +39,7 @@ pub(super) fn wait_for_rank() -> Option<u8> {
         // The child reads end-of-file, and ends, when this process dies.
         .stdin(Stdio::piped());
     let mut started = command.spawn().ok()?;
-    // `wait` would close the pipe if it still held it.
+    // Takes the pipe out of `started`, because `wait` would close it.
     let held = started.stdin.take();
     let status = started.wait().ok()?;
     drop(held);

@@ -51,7 +51,7 @@ fn only<'k>(path: &Path, kernels: &'k [Source]) -> Result<&'k Source, Failure> {
     match kernels {
         [kernel] => Ok(kernel),
         _ => Err(anyhow!(
-            "{} has {} kernels of Pallas: give each of them a file of its own",
+            "{} has {} Pallas kernels: save each in its own file",
             path.display(),
             kernels.len()
         )
@@ -120,7 +120,7 @@ pub(super) fn simulate(
             .retain(|finding| holds_without_values(finding.code));
         if !common.json {
             say!(
-                "note: scalars decide what this kernel does, and they are not known: give `--inputs` to check its copies and accesses"
+                "note: this kernel depends on scalars with unknown values: pass `--inputs` to check its copies and accesses"
             );
         }
     }

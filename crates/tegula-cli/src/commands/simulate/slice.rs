@@ -24,14 +24,14 @@ pub(super) fn simulate(
     topology: &str,
 ) -> Result<u8, Failure> {
     if args.inputs.is_some() || args.outputs.is_some() {
-        let message = "`--topology` computes no values: leave out `--inputs` and `--outputs`";
+        let message = "`--topology` does not compute values: omit `--inputs` and `--outputs`";
         return Err(anyhow!(message).into());
     }
     if args
         .model_flops
         .is_some_and(|flops| !flops.is_finite() || flops <= 0.0)
     {
-        return Err(anyhow!("`--model-flops` is a positive number").into());
+        return Err(anyhow!("expected a positive number for `--model-flops`").into());
     }
     let source = read_module(&args.kernel, &args.dims)?;
     let options = Options {
@@ -143,7 +143,7 @@ fn summary(name: &str, report: &Report, args: &SimulateArgs) -> String {
     for (name, trips) in &report.assumed_loops {
         line(
             "assumed",
-            format!("how often `{name}` runs is not known: {trips} times"),
+            format!("the trip count of `{name}` is unknown: assumed to be {trips}"),
         );
     }
     for (target, count) in &report.unknown_calls {

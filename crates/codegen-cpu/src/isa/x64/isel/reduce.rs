@@ -31,7 +31,7 @@ enum Kind {
 }
 
 impl Part {
-    /// The number of accumulators for so many vectors of the unrolled loop.
+    /// The number of accumulators for this many vectors of the unrolled loop.
     pub(in crate::isa::x64) fn copies(&self, unroll: usize) -> usize {
         match self.kind {
             Kind::Nan => 1,
@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-/// The accumulators of a body's reductions; the one for NaN comes after that for the values.
+/// The accumulators of a body's reductions. The accumulator for NaN follows that for the values.
 pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
     let mut parts = Vec::new();
     for (number, r) in body.reductions.iter().enumerate() {

@@ -201,8 +201,8 @@ impl Select<'_> {
         Some(picked)
     }
 
-    /// Vector `at` of the elements whose number is `first` modulo a power of two: every second
-    /// element of two vectors for half that power.
+    /// Vector `at` of the elements whose numbers equal `first` modulo a power of two. It takes
+    /// every second element of two vectors that were built for half that power.
     fn halved(
         &mut self,
         access: u32,
@@ -269,8 +269,9 @@ impl Select<'_> {
         parts
     }
 
-    /// Interleaves a power of two of vectors: those whose numbers differ by half of their count are
-    /// interleaved in pairs, which gives half as many sequences of twice the length.
+    /// Interleaves the vectors, whose number is a power of two. Vector `i` is interleaved with
+    /// vector `i + count / 2`, which yields half as many sequences of twice the length; this is
+    /// repeated.
     fn interleaved_halves(&mut self, values: Vec<VReg>) -> Vec<VReg> {
         let count = values.len();
         let mut sequences: Vec<Vec<VReg>> = values.into_iter().map(|v| vec![v]).collect();
