@@ -481,7 +481,7 @@ fn what_does_not_go_with_the_routine_is_an_error() {
             "zheevd",
             symmetric,
             "c128[3,3], f64[3], s32[]",
-            "not of c128",
+            "expected c128",
         ),
     ] {
         let text = format!(

@@ -363,7 +363,7 @@ fn a_plan_whose_strips_differ_is_wrong() {
     assert!(
         errors[0]
             .to_string()
-            .contains("cannot be cut into 5 strips"),
+            .contains("cannot be divided together into 5 strips"),
         "{errors:?}"
     );
     // The order of rows is what the softmax of all of them would be wrong in.

@@ -136,7 +136,7 @@ fn wrong_arguments_are_named() {
             .to_string()
     };
     let i = Literal::from_value(0i32);
-    assert!(arguments(&[]).contains("takes 2 arguments"));
+    assert!(arguments(&[]).contains("expected 2 arguments, found 0"));
     let error = arguments(&[i.clone(), f32s(&[0.; 7])]);
     assert!(
         error.contains("argument 1") && error.contains("f32[8]"),

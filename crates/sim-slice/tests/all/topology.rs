@@ -25,7 +25,8 @@ fn what_is_no_topology_says_what_to_do() {
         let error = Slice::new(&v5e, text).map(|_| ()).expect_err(text);
         let message = error.to_string();
         assert!(message.contains(says), "{text}: {message}");
-        let helps = message.contains("for example `16x16`") || message.contains("give 2 numbers");
+        let helps =
+            message.contains("for example `16x16`") || message.contains("expected 2 numbers");
         assert!(helps, "{text}: {message}");
     }
 }
@@ -92,7 +93,7 @@ fn a_program_for_another_number_of_devices_is_an_error() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("give a topology of 8 devices"),
+        error.to_string().contains("choose a topology of 8 devices"),
         "{error}"
     );
 }

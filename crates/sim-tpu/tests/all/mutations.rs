@@ -201,7 +201,7 @@ fn what_is_refused_says_where_and_why() {
         (
             "kernel k { vmem a : f32[8]\n a[:] = add(a[:], b[:]) }",
             "2:19",
-            "no buffer `b`",
+            "buffer `b` is not declared",
         ),
         (
             "kernel k { vmem a : f32[8]\n a[j +: 2] = negate(a[0 +: 2]) }",
@@ -228,7 +228,11 @@ fn what_is_refused_says_where_and_why() {
             "1:16",
             "cannot be the name",
         ),
-        ("kernel k { wait t }", "1:17", "no semaphore `t`"),
+        (
+            "kernel k { wait t }",
+            "1:17",
+            "semaphore `t` is not declared",
+        ),
         (
             "kernel k { } x",
             "1:14",

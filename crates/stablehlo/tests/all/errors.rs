@@ -94,7 +94,11 @@ fn recursion_and_missing_functions_are_errors() {
         error_of(recursive)
     );
     let missing = recursive.replace("call @main", "call @other");
-    assert!(error_of(&missing).message.contains("no function `@other`"));
+    assert!(
+        error_of(&missing)
+            .message
+            .contains("the function `@other` does not exist")
+    );
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn the_evaluator_gives_up() {
     let output = tegula(&line, &program, Stdio::null());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("more than 1000 instructions"), "{said}");
+    assert!(said.contains("exceeds 1000 instructions"), "{said}");
 }
 
 #[test]
