@@ -49,21 +49,47 @@ pub(super) fn exp(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f32(LEAST), b.f32(89.0));
     let underflows = b.compare(Condition::Less, x, low);
     let x = clamp(b, low, x, high);
+    let (n, p) = power_and_rest(b, x);
+    let y = b.binary(BinaryOp::Scale, p, n);
+    let zero = b.f32(0.0);
+    b.select(underflows, zero, y)
+}
+
+/// `n` and `e^r`, where `x = n ln 2 + r`.
+fn power_and_rest(b: &mut Builder, x: V) -> (V, V) {
     let (n, r) = reduce(b, x, LN2);
     let p = polynomial(b, r, &EXP);
     let one = b.f32(1.0);
     let p = b.fma(p, r, one);
-    let p = b.fma(p, r, one);
-    let y = b.binary(BinaryOp::Scale, p, n);
-    let zero = b.f32(0.0);
-    b.select(underflows, zero, y)
+    (n, b.fma(p, r, one))
+}
+
+/// A number whose exponential is above twice the largest number.
+const ABOVE_HYPERBOLIC: f32 = 89.5;
+
+/// `e^x / 2` of a number that is not negative.
+pub(super) fn half_exp(b: &mut Builder, x: V) -> V {
+    let high = b.f32(ABOVE_HYPERBOLIC);
+    let x = b.binary(BinaryOp::LesserOrSecond, high, x);
+    let (n, p) = power_and_rest(b, x);
+    let one = b.f32(1.0);
+    let n = b.sub(n, one);
+    b.binary(BinaryOp::Scale, p, n)
+}
+
+/// `(e^x - 1) / 4` of a number that is not negative: finite, because the exponent is bounded.
+pub(super) fn quarter_expm1(b: &mut Builder, x: V) -> V {
+    let high = b.f32(ABOVE_HYPERBOLIC);
+    let x = b.binary(BinaryOp::LesserOrSecond, high, x);
+    let (_, _, quarter) = expm1_parts(b, x, 0.25);
+    quarter
 }
 
 /// `2^n (e^r - 1) + (2^n - 1)`, halved so that `n = 128` does not overflow.
 pub(super) fn expm1(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f32(-30.0), b.f32(89.0));
     let clamped = clamp(b, low, x, high);
-    let (n, near, sum) = expm1_parts(b, clamped);
+    let (n, near, sum) = expm1_parts(b, clamped, 0.5);
     let far = b.add(sum, sum);
     let zero = b.f32(0.0);
     let is_near = b.compare(Condition::Equal, n, zero);
@@ -71,15 +97,15 @@ pub(super) fn expm1(b: &mut Builder, x: V) -> V {
     keep_zero(b, x, result)
 }
 
-/// `n`, `e^r - 1`, and half of the result.
-fn expm1_parts(b: &mut Builder, x: V) -> (V, V, V) {
+/// `n`, `e^r - 1`, and the result times a power of two.
+fn expm1_parts(b: &mut Builder, x: V, by: f32) -> (V, V, V) {
     let (n, r) = reduce(b, x, LN2);
     let p = polynomial(b, r, &EXPM1);
     let square = b.mul(r, r);
     let near = b.fma(p, square, r);
-    let half = b.f32(0.5);
-    let power = b.binary(BinaryOp::Scale, half, n);
-    let less = b.sub(power, half);
+    let by = b.f32(by);
+    let power = b.binary(BinaryOp::Scale, by, n);
+    let less = b.sub(power, by);
     let sum = b.fma(near, power, less);
     (n, near, sum)
 }
@@ -95,7 +121,7 @@ pub(super) fn tanh(b: &mut Builder, x: V) -> V {
     let minus_two = b.f32(-2.0);
     let twice = b.mul(raised, minus_two);
     let twice = b.binary(BinaryOp::GreaterOrSecond, last, twice);
-    let (_, _, half) = expm1_parts(b, twice);
+    let (_, _, half) = expm1_parts(b, twice, 0.5);
     let one = b.f32(1.0);
     let below = b.add(half, one);
     let y = b.div(half, below);

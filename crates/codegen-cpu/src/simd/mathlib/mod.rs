@@ -16,6 +16,7 @@ mod cube_root;
 pub(crate) mod double;
 mod error_function;
 mod exponential;
+mod hyperbolic;
 mod logarithm;
 mod power;
 mod remainder;
@@ -47,6 +48,11 @@ pub(crate) fn is_call(op: &ScalarOp) -> bool {
                 | Unary::Sin
                 | Unary::Cos
                 | Unary::Tan
+                | Unary::Sinh
+                | Unary::Cosh
+                | Unary::Asinh
+                | Unary::Acosh
+                | Unary::Atanh
         ),
         ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
         _ => false,
@@ -85,7 +91,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
         Unary::Cos => trigonometric::reduced(b, x).cos(b),
         Unary::Tan => trigonometric::reduced(b, x).tan(b, x),
-        _ => return None,
+        _ => return hyperbolic::unary(b, op, x),
     })
 }
 

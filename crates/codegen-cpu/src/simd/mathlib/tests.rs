@@ -107,6 +107,11 @@ within_four_units! {
     sin_is_within_four_units: Sin,
     cos_is_within_four_units: Cos,
     tan_is_within_four_units: Tan,
+    sinh_is_within_four_units: Sinh,
+    cosh_is_within_four_units: Cosh,
+    asinh_is_within_four_units: Asinh,
+    acosh_is_within_four_units: Acosh,
+    atanh_is_within_four_units: Atanh,
 }
 
 /// Tests a function of two numbers by every lowering, within four units.

@@ -72,6 +72,32 @@ pub(super) fn expm1(b: &mut Builder, x: V) -> V {
     keep_zero(b, x, result)
 }
 
+/// A number whose exponential is above twice the largest number; the nearest power of two is 2^1025.
+const ABOVE_HYPERBOLIC: f64 = 710.5;
+
+/// `e^x / 2` of a number that is not negative.
+pub(crate) fn half_exp(b: &mut Builder, x: V) -> V {
+    let high = b.f64(ABOVE_HYPERBOLIC);
+    let within = b.binary(BinaryOp::LesserOrSecond, high, x);
+    let [n, less] = reduced(b, within);
+    let one = b.f64(1.0);
+    let (power, n) = (b.add(less, one), b.sub(n, one));
+    scaled(b, power, n)
+}
+
+/// `(e^x - 1) / 4` of a number that is not negative: finite, because the exponent is bounded.
+pub(crate) fn quarter_expm1(b: &mut Builder, x: V) -> V {
+    let high = b.f64(ABOVE_HYPERBOLIC);
+    let within = b.binary(BinaryOp::LesserOrSecond, high, x);
+    let [n, near] = reduced(b, within);
+    let (two, quarter) = (b.f64(2.0), b.f64(0.25));
+    let n = b.sub(n, two);
+    let one = b.f64(1.0);
+    let power = scaled(b, one, n);
+    let less = b.sub(power, quarter);
+    b.fma(near, power, less)
+}
+
 /// With `t = e^-2|x| - 1`: `-t / (t + 2)`, and the sign of `x`.
 pub(super) fn tanh(b: &mut Builder, x: V) -> V {
     let magnitude = abs(b, x);

@@ -34,7 +34,7 @@ pub(super) fn split(b: &mut Builder, x: V) -> [V; 2] {
 
 /// With `f` the mantissa minus 1 and `s = f / (2 + f)`: `f - f^2/2 + s (f^2/2 + s^2 LOG(s^2))`,
 /// plus ln 2 for each power of 2. The largest terms are added last.
-pub(super) fn log(b: &mut Builder, x: V) -> V {
+pub(crate) fn log(b: &mut Builder, x: V) -> V {
     let [exponent, mantissa] = split(b, x);
     let (one, half) = (b.f64(1.0), b.f64(0.5));
     let (f, below) = (b.sub(mantissa, one), b.add(mantissa, one));

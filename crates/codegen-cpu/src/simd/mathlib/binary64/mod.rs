@@ -19,9 +19,11 @@ mod power;
 mod tests;
 mod trigonometric;
 
-use super::{abs, clamp, keep_zero, polynomial_f64};
+use super::{abs, clamp, hyperbolic, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::V;
+pub(super) use exponential::{half_exp, quarter_expm1};
+pub(super) use logarithm::log;
 use tegula_ir::{Binary, Unary};
 
 /// The upper 26 bits of ln 2: products with integers below 2^27 are exact.
@@ -43,7 +45,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
         Unary::Cos => trigonometric::reduced(b, x).cos(b),
         Unary::Tan => trigonometric::reduced(b, x).tan(b, x),
-        _ => return None,
+        _ => return hyperbolic::unary(b, op, x),
     })
 }
 

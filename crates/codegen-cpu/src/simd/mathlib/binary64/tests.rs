@@ -135,6 +135,11 @@ fn functions_of_one_number() {
         (Unary::Cos, 2),
         (Unary::Tan, 4),
         (Unary::Rsqrt, 0),
+        (Unary::Sinh, 4),
+        (Unary::Cosh, 2),
+        (Unary::Asinh, 4),
+        (Unary::Acosh, 4),
+        (Unary::Atanh, 4),
     ] {
         check(op, allowed);
     }
