@@ -1,5 +1,5 @@
 //! Transcendental functions of `f32` lanes, as operations of SIMD bodies; those of `f64` lanes are
-//! in [`binary64`].
+//! in [`binary64`], and [`hyperbolic`] ones are for both.
 //!
 //! Errors are stated against the `f64` function rounded once, for all inputs:
 //! `exponential` and `log` within 2 units in the last place, the others within 4,
@@ -76,6 +76,9 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         let one = b.float_like(x, 1.0);
         return Some(b.div(one, root));
     }
+    if let Some(y) = hyperbolic::unary(b, op, x) {
+        return Some(y);
+    }
     if b.type_of(x) == Type::F64 {
         return binary64::unary(b, op, x);
     }
@@ -91,7 +94,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
         Unary::Cos => trigonometric::reduced(b, x).cos(b),
         Unary::Tan => trigonometric::reduced(b, x).tan(b, x),
-        _ => return hyperbolic::unary(b, op, x),
+        _ => return None,
     })
 }
 

@@ -19,7 +19,7 @@ mod power;
 mod tests;
 mod trigonometric;
 
-use super::{abs, clamp, hyperbolic, keep_zero, polynomial_f64};
+use super::{abs, clamp, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::V;
 pub(super) use exponential::{half_exp, quarter_expm1};
@@ -45,7 +45,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
         Unary::Cos => trigonometric::reduced(b, x).cos(b),
         Unary::Tan => trigonometric::reduced(b, x).tan(b, x),
-        _ => return hyperbolic::unary(b, op, x),
+        _ => return None,
     })
 }
 
