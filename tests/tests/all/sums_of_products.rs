@@ -201,5 +201,8 @@ fn a_plan_must_add_to_an_array_of_the_results_shape() {
     let operands = operands.expect("a product");
     operands[2] = operands[0];
     let errors = tegula_plan::verify(&plan).expect_err("it is wrong");
-    assert!(errors.to_string().contains("the addend must have"), "{errors:?}");
+    assert!(
+        errors.to_string().contains("the addend must have"),
+        "{errors:?}"
+    );
 }
