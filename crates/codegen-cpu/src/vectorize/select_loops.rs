@@ -6,7 +6,7 @@ use crate::vectorize::loop_versioning::{MIN_SAVED, Version, versions};
 use crate::vectorize::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
 use std::fmt;
-use tegula_expr::{Style, Term, Var, range_of};
+use tegula_expr::{Style, Term, Var, gcd, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
 
@@ -15,16 +15,48 @@ use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
 pub(crate) struct VectorPlan {
     /// The number of innermost domain dimensions that form the vector loop, and its versions.
     pub domain: Option<(usize, Version<Run>)>,
-    /// If lanes are far apart in a loaded array: the domain dimension along which that array is
-    /// contiguous. Blocks of vectors go along this dimension, so that a cache line is used entirely
-    /// while it is cached.
-    pub across: Option<Var>,
+    /// If lanes are far apart in a loaded array: blocks of vectors go along the domain dimension
+    /// along which that array is contiguous, so that a cache line is used entirely while it is
+    /// cached.
+    pub across: Option<Across>,
     /// Whether neighbouring rows are computed some time apart: see [`rows_touch`].
     pub apart: bool,
     /// Vectorised loops of the body, by their variables.
     pub loops: FxHashMap<Var, Run>,
     /// The reasons why other loops stay scalar.
     pub reasons: Vec<Reason>,
+}
+
+/// Blocks of lanes that go along another dimension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Across {
+    /// The dimension.
+    pub var: Var,
+    /// The number of lanes in a block.
+    pub lanes: i64,
+}
+
+/// The maximum number of lanes in a block: each is in a cache line of its own, and the work exceeds
+/// that of a few calls.
+const BLOCK_LANES: i64 = 64;
+/// The minimum number: those of the longest vectors.
+const FEWEST_BLOCK_LANES: i64 = 16;
+/// The bytes of one way of a first-level data cache, whose lines have addresses that differ modulo
+/// this number: 4 KiB on every x86-64 CPU with 64 sets of lines of 64 bytes.
+const WAY_BYTES: i64 = 4096;
+/// The number of ways that every such cache has.
+const WAYS: i64 = 8;
+
+impl Across {
+    /// Blocks of lanes that are this many bytes apart, if that is known: as many as have lines in the
+    /// first-level cache at the same time. A distance of 2 KiB leaves room for 16 lines only.
+    fn new(var: Var, distance: Option<i64>) -> Self {
+        let fitting = distance.map_or(BLOCK_LANES, |bytes| {
+            WAYS * (WAY_BYTES / gcd(bytes, WAY_BYTES).cast_signed())
+        });
+        let lanes = fitting.clamp(FEWEST_BLOCK_LANES, BLOCK_LANES);
+        Self { var, lanes }
+    }
 }
 
 impl VectorPlan {
@@ -62,8 +94,8 @@ impl fmt::Display for VectorPlan {
             let term = term.display(&names, Style::Document);
             writeln!(f, "; if {term} has at most 32 bits")?;
         }
-        if let Some(var) = self.across {
-            writeln!(f, "; blocks of lanes along i{}", var.0)?;
+        if let Some(Across { var, lanes }) = self.across {
+            writeln!(f, "; blocks of {lanes} lanes along i{}", var.0)?;
         }
         let mut vars: Vec<&Var> = self.loops.keys().collect();
         vars.sort();
@@ -230,7 +262,7 @@ fn stores_in_a_loop(block: &Block) -> bool {
 
 /// The enclosing dimension along which an array is contiguous that the innermost dimension accesses
 /// with a larger stride.
-fn across(kernel: &Kernel, outer: &[Var]) -> Option<Var> {
+fn across(kernel: &Kernel, outer: &[Var]) -> Option<Across> {
     let lane = *kernel.domain.last()?;
     let ranges = Ranges {
         vars: &kernel.vars,
@@ -243,10 +275,12 @@ fn across(kernel: &Kernel, outer: &[Var]) -> Option<Var> {
         };
         let linear = linear_index(kernel, *param, index, &ranges);
         // A stride that sizes decide is taken to be large.
-        let is_far = |step: Term| step.as_constant().is_none_or(|s| s > 1);
-        let far = step(&linear, lane).is_some_and(is_far);
+        let is_far = |step: &Term| step.as_constant().is_none_or(|s| s > 1);
+        let distance = step(&linear, lane).filter(is_far)?;
         let near = |var: &&Var| step(&linear, **var).is_some_and(|s| s.as_constant() == Some(1));
-        outer.iter().find(near).copied().filter(|_| far)
+        let size = kernel.params[*param].element_type.storage_bytes() as i64;
+        let bytes = distance.as_constant().and_then(|s| s.checked_mul(size));
+        outer.iter().find(near).map(|&var| Across::new(var, bytes))
     })
 }
 

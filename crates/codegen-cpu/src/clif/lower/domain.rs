@@ -6,16 +6,13 @@ use crate::clif::counted_loop::CountedLoop;
 use crate::error::Error;
 use crate::origin::Origin;
 use crate::vectorize::loop_versioning::Version;
+use crate::vectorize::select_loops::Across;
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::translate::Run;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
-
-/// The number of lanes in a block that goes along another dimension: each lane is in a cache line
-/// of its own, and the work exceeds that of a few calls.
-const BLOCK_LANES: i64 = 64;
 
 impl<'a> Lower<'a, '_> {
     /// Iterates over the domain; by the plan `scalar` at sizes that the lanes' indices are too
@@ -102,20 +99,21 @@ impl<'a> Lower<'a, '_> {
 
     /// Computes the domain in blocks of lanes that go along the dimension `across`. The order does
     /// not matter because points are independent.
-    fn blocks(&mut self, across: Var, outermost: [Value; 2]) -> Result<(), Error> {
+    fn blocks(&mut self, across: Across, outermost: [Value; 2]) -> Result<(), Error> {
         let domain = &self.kernel.domain;
         let Some((count, Version::Leaf(run))) = &self.vectors.domain else {
             return Ok(());
         };
         let (outer, lanes) = domain.split_at(domain.len() - count);
-        let around: SmallVec<[Var; 4]> = outer.iter().copied().filter(|v| *v != across).collect();
+        let around: SmallVec<[Var; 4]> =
+            outer.iter().copied().filter(|v| *v != across.var).collect();
         self.blocks_inside(&around, across, (lanes, run), outermost)
     }
 
     fn blocks_inside(
         &mut self,
         around: &[Var],
-        across: Var,
+        across: Across,
         (vars, run): (&[Var], &'a Run),
         outermost: [Value; 2],
     ) -> Result<(), Error> {
@@ -127,7 +125,7 @@ impl<'a> Lower<'a, '_> {
             })?;
             return Ok(());
         }
-        let [begin, end] = self.part(across, outermost)?;
+        let [begin, end] = self.part(across.var, outermost)?;
         let zero = self.integer(types::I64, 0);
         let mut lanes = self.integer(types::I64, 1);
         for &var in vars {
@@ -139,14 +137,14 @@ impl<'a> Lower<'a, '_> {
         self.open_terms();
         let first = turn.counter;
         let left = self.builder.ins().isub(lanes, first);
-        let most = self.integer(types::I64, BLOCK_LANES);
+        let most = self.integer(types::I64, across.lanes);
         let n = self.builder.ins().smin(left, most);
-        let done = self.count(begin, end, Some(across), &[], &mut |lower, _, _| {
+        let done = self.count(begin, end, Some(across.var), &[], &mut |lower, _, _| {
             lower.run_of_lanes(run, [first, n], &[], &[])?;
             Ok(Values::new())
         });
         self.close_terms();
-        turn.close(self.builder, BLOCK_LANES, &[]);
+        turn.close(self.builder, across.lanes, &[]);
         done.map(|_| ())
     }
 
