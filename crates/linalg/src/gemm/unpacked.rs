@@ -768,15 +768,13 @@ impl<'a> Worker<'a> {
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
         if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
-            // SAFETY: the caller promises readable or packed operands, and exclusive access to
-            // these rows and columns.
+            // SAFETY: the caller promises readable operands, and that only it writes this part.
             return unsafe { function(vectors, &tile) };
         }
         if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
             tile.out = self.product.place(right.out, 2, first);
             tile.turned = Some(step);
-            // SAFETY: the caller promises readable or packed operands, and exclusive access to
-            // these rows and columns.
+            // SAFETY: the caller promises readable operands, and that only it writes this part.
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
@@ -792,9 +790,8 @@ impl<'a> Worker<'a> {
             column_offsets: right.scattered,
             add,
         };
-        // SAFETY: the caller promises readable or packed operands, and exclusive access to these
-        // rows and columns; there is room for the sums, which are stored where the offsets of the
-        // result say.
+        // SAFETY: the caller promises readable operands, and that only it writes these rows and
+        // columns, where the sums are stored; the sums have room.
         unsafe {
             (kernel.function)(vectors, &tile);
             (self.table.store)(&stored);

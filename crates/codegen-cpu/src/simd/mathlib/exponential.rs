@@ -81,8 +81,7 @@ pub(super) fn half_exp(b: &mut Builder, x: V) -> V {
 pub(super) fn quarter_expm1(b: &mut Builder, x: V) -> V {
     let high = b.f32(ABOVE_HYPERBOLIC);
     let x = b.binary(BinaryOp::LesserOrSecond, high, x);
-    let (_, _, quarter) = expm1_parts(b, x, 0.25);
-    quarter
+    expm1_parts(b, x, 0.25).2
 }
 
 /// `2^n (e^r - 1) + (2^n - 1)`, halved so that `n = 128` does not overflow.

@@ -1,12 +1,11 @@
 //! Hyperbolic functions and their inverses, of lanes of either width: combinations of `exp`, `expm1`
 //! and `log`.
 //!
-//! Each is computed for the magnitude of its operand and takes the operand's sign, unless it is even
-//! (`cosh`) or defined for positive numbers only (`acosh`). No intermediate result overflows where the
+//! Each is computed for the magnitude of its operand and takes the operand's sign, except `cosh`, which
+//! is even, and `acosh`, which is defined from 1 on. No intermediate result overflows where the
 //! function does not, or is subnormal where the operand is not.
 
-use super::{abs, keep_zero, with_sign};
-use super::{binary64, exponential, logarithm};
+use super::{abs, binary64, exponential, keep_zero, logarithm, with_sign};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, UnaryOp, V};
 use tegula_ir::Unary;
@@ -152,10 +151,7 @@ fn atanh(b: &mut Builder, x: V) -> V {
     let less = b.sub(one, magnitude);
     let twice = b.add(magnitude, magnitude);
     let y = b.div(twice, less);
-    let y = match b.type_of(x).is_wide() {
-        true => logarithm::log1p(b, y, binary64::log),
-        false => logarithm::log1p(b, y, logarithm::log),
-    };
+    let y = logarithm::log1p(b, y, log);
     let y = b.mul(y, half);
     let signed = with_sign(b, y, x);
     keep_zero(b, x, signed)
