@@ -323,6 +323,11 @@ impl ScalarTypes {
         self.0.is_empty()
     }
 
+    /// The types, to be changed.
+    pub fn values_mut(&mut self) -> std::slice::IterMut<'_, ElementType> {
+        self.0.values_mut()
+    }
+
     /// The type of a scalar, if there is such a scalar.
     pub fn get(&self, id: ScalarId) -> Option<ElementType> {
         self.0.get(id).copied()

@@ -9,6 +9,7 @@ use super::lower::{Lower, Values};
 use super::types::{carrier_types, integer_type, is_narrow_float, is_sub_byte};
 use crate::error::Error;
 use crate::image::libcalls::{self, General, Helper};
+use crate::isa::clif128::half_precision::Binary16;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
@@ -122,6 +123,9 @@ impl Lower<'_, '_> {
         if !is_narrow_float(element_type) {
             return value;
         }
+        if element_type == ElementType::F16 {
+            return Binary16::of_one(self.builder).rounded_to_half(value);
+        }
         let bits = self.encode_narrow(element_type, value);
         self.decode_narrow(element_type, bits)
     }
@@ -130,6 +134,11 @@ impl Lower<'_, '_> {
     pub(crate) fn encode_narrow(&mut self, element_type: ElementType, value: Value) -> Value {
         if element_type == ElementType::BF16 {
             return self.encode_bf16(value);
+        }
+        if element_type == ElementType::F16 {
+            let mut halves = Binary16::of_one(self.builder);
+            let number = halves.rounded_to_half(value);
+            return halves.half_bits(number);
         }
         let index = self.integer(types::I32, libcalls::type_index(element_type));
         self.call(&libcalls::ENCODE_NARROW, &[index, value])
@@ -143,6 +152,9 @@ impl Lower<'_, '_> {
                 .builder
                 .ins()
                 .bitcast(types::F32, MemFlagsData::new(), wide);
+        }
+        if element_type == ElementType::F16 {
+            return Binary16::of_one(self.builder).half_to_f32(bits);
         }
         let index = self.integer(types::I32, libcalls::type_index(element_type));
         self.call(&libcalls::DECODE_NARROW, &[index, bits])

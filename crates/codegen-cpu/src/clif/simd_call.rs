@@ -79,15 +79,18 @@ impl Lower<'_, '_> {
         init: &[Value],
     ) -> Result<SmallVec<[Value; 4]>, Error> {
         let mut results: SmallVec<[Value; 4]> = init.iter().copied().collect();
-        for (Combined { carried: which, op }, &value) in run.combined.iter().zip(reduced) {
+        let mut reduced = reduced.iter();
+        for Combined { carried: which, op } in &run.combined {
+            let parts = |id: &ScalarId| carrier_types(self.type_of(*id)).len();
+            let first: usize = carried[..*which].iter().map(parts).sum();
+            let place = first..first + parts(&carried[*which]);
             let element_type = self.type_of(carried[*which]);
-            let value = self.carried_lane(element_type, value);
-            // Complex numbers are never reduced, so each scalar is one value.
-            let old: Values = SmallVec::from_slice(&[init[*which]]);
-            let new: Values = SmallVec::from_slice(&[value]);
+            let new = reduced.by_ref().take(place.len());
+            let new: Values = new.map(|&v| self.carried_lane(element_type, v)).collect();
+            let old: Values = SmallVec::from_slice(&init[place.clone()]);
             let combined = self.binary(*op, element_type, &old, &new);
             let combined = combined.ok_or_else(|| Error::Bug("a combination".to_owned()))?;
-            results[*which] = combined[0];
+            results[place].copy_from_slice(&combined);
         }
         Ok(results)
     }

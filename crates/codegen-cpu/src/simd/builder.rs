@@ -116,9 +116,13 @@ impl Builder {
         self.define(Op::Load { access, mask }, ty)
     }
 
-    /// Loads one half of an 8-byte element.
+    /// Loads one half of an element of 8 or 16 bytes.
     pub(crate) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> V {
-        self.define(Op::LoadHalf { access, high, mask }, Type::F32)
+        let ty = match self.body.accesses[access as usize].storage.bytes {
+            16 => Type::F64,
+            _ => Type::F32,
+        };
+        self.define(Op::LoadHalf { access, high, mask }, ty)
     }
 
     pub(crate) fn gather(&mut self, access: u32, ty: Type, index: V, mask: Option<V>) -> V {
@@ -144,7 +148,7 @@ impl Builder {
         }
     }
 
-    /// Stores an 8-byte element from two halves.
+    /// Stores an element of 8 or 16 bytes from two halves.
     pub(crate) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
         self.body.origins.stores.insert(access, self.origin);
         if let Some(block) = self.blocks.last_mut() {

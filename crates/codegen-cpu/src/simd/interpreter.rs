@@ -110,11 +110,14 @@ impl Lane<'_> {
                         continue;
                     }
                     let address = self.address(*access, None);
-                    let [low, high] = halves.map(|v| self.value(v) as u32);
-                    let bits = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
-                    // SAFETY: the caller promises addresses that this lane may access.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, 8);
+                    let half = self.half_bytes(*access);
+                    for (v, at) in halves.iter().zip([address, address + half]) {
+                        let bits = self.value(*v).to_le_bytes();
+                        let bytes = half as usize;
+                        // SAFETY: the caller promises addresses that this lane may access.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(bits.as_ptr(), at as *mut u8, bytes);
+                        }
                     }
                 }
                 Statement::Rare(rare) => {
@@ -176,6 +179,26 @@ impl Lane<'_> {
             .wrapping_add(element.wrapping_mul(u64::from(a.storage.bytes)))
     }
 
+    /// The bytes of half an element.
+    fn half_bytes(&self, access: u32) -> u64 {
+        u64::from(self.body.accesses[access as usize].storage.bytes / 2)
+    }
+
+    unsafe fn load_half(&self, access: u32, high: bool, mask: Option<V>) -> u64 {
+        if mask.is_some_and(|m| self.value(m) == 0) {
+            return 0;
+        }
+        let half = self.half_bytes(access);
+        let address = self.address(access, None) + if high { half } else { 0 };
+        let mut bytes = [0u8; 8];
+        // SAFETY: the caller promises addresses that this lane may access.
+        unsafe {
+            let from = address as *const u8;
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), half as usize);
+        }
+        u64::from_le_bytes(bytes)
+    }
+
     unsafe fn load(&self, access: u32, index: Option<V>, mask: Option<V>) -> u64 {
         if mask.is_some_and(|m| self.value(m) == 0) {
             return 0;
@@ -233,11 +256,8 @@ impl Lane<'_> {
             }
             // SAFETY: the caller promises addresses that this lane may access.
             Op::Load { access, mask } => unsafe { self.load(access, None, mask) },
-            Op::LoadHalf { access, high, mask } => {
-                // SAFETY: the caller promises addresses that this lane may access.
-                let pair = unsafe { self.load(access, None, mask) };
-                cut(ty, if high { pair >> 32 } else { pair })
-            }
+            // SAFETY: the caller promises addresses that this lane may access.
+            Op::LoadHalf { access, high, mask } => unsafe { self.load_half(access, high, mask) },
             Op::Gather {
                 access,
                 index,

@@ -223,8 +223,9 @@ pub(crate) enum Op {
         /// The lanes that load.
         mask: Option<V>,
     },
-    /// Loads one half of contiguous 8-byte elements through an access, as an `F32`; 0 where the
-    /// mask is false. It does not count as a 64-bit value, so it does not make the lanes wide.
+    /// Loads one half of contiguous pairs through an access: an `F32` of elements of 8 bytes, or an
+    /// `F64` of elements of 16; 0 where the mask is false. Half of 8 bytes does not count as a
+    /// 64-bit value, so it does not make the lanes wide.
     LoadHalf {
         /// The number of the access.
         access: u32,
@@ -249,7 +250,7 @@ pub(crate) enum Op {
 /// The format of elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Storage {
-    /// Bytes of an element: 1, 2, 4 or 8.
+    /// Bytes of an element: 1, 2, 4 or 8; or 16, for pairs that are accessed by halves.
     pub bytes: u32,
     /// Whether elements of 1 or 2 bytes are sign-extended.
     pub signed: bool,
@@ -283,11 +284,11 @@ pub(crate) enum Statement {
         /// The lanes that store.
         mask: Option<V>,
     },
-    /// Stores one 8-byte element for each lane, in two halves, to contiguous memory.
+    /// Stores one element of 8 or 16 bytes for each lane, in two halves, to contiguous memory.
     StorePair {
         /// The number of the access.
         access: u32,
-        /// The half at the lower address, then the other; each of 32 bits.
+        /// The half at the lower address, then the other.
         halves: [V; 2],
         /// The lanes that store.
         mask: Option<V>,
@@ -469,6 +470,15 @@ impl Body {
             }),
             _ => None,
         }
+    }
+
+    /// Whether an index is the lane's number, negated.
+    pub(crate) fn goes_back(&self, index: V) -> bool {
+        let backwards = Every {
+            stride: u32::MAX,
+            first: 0,
+        };
+        self.every(index) == Some(backwards)
     }
 
     /// For each value, whether it is the same for all lanes; it may differ between iterations of

@@ -7,6 +7,7 @@
 use super::cse::eliminate_common_subexpressions;
 use super::full_unroll::fully_unrolled;
 use super::index_set_split::split_index_set;
+use super::integer_moves::move_as_integers;
 use super::loop_coalesce::coalesce_loops;
 use super::loop_interchange::interchange_loops;
 use super::loop_unswitch::unswitch_loops;
@@ -25,6 +26,7 @@ const MAX_STATEMENTS: usize = 16;
 /// The result of a pass for a kernel, as text.
 fn run(pass: &str, kernel: &Kernel) -> String {
     let changed = match pass {
+        "integer-moves" => move_as_integers(kernel),
         "loop-unswitch" => unswitch_loops(kernel),
         "reduction-interchange" => interchange_reductions(kernel),
         "loop-coalesce" => coalesce_loops(kernel),

@@ -6,6 +6,7 @@
 pub(crate) mod cse;
 pub(crate) mod full_unroll;
 pub(crate) mod index_set_split;
+pub(crate) mod integer_moves;
 pub(crate) mod loop_coalesce;
 pub(crate) mod loop_interchange;
 pub(crate) mod loop_unswitch;

@@ -5,6 +5,7 @@
 //! were regrouped, so that later stages need not repeat a pass to find out.
 
 use super::index_set_split::{Subdomain, split_index_set};
+use super::integer_moves::move_as_integers;
 use super::loop_coalesce::coalesce_loops;
 use super::loop_interchange::interchange_loops;
 use super::loop_unswitch::unswitch_loops;
@@ -22,7 +23,8 @@ use tegula_ir::PassManager;
 use tegula_plan::{KernelText, verify_kernel};
 
 /// The names of the passes over each kernel, in their order.
-pub const PASSES: [&str; 9] = [
+pub const PASSES: [&str; 10] = [
+    "integer-moves",
     "loop-unswitch",
     "reduction-interchange",
     "loop-coalesce",
@@ -84,6 +86,7 @@ pub(crate) fn run(
         passes,
     };
     let mut kernel = Cow::Borrowed(kernel);
+    passes.run("integer-moves", &mut kernel, move_as_integers);
     passes.run("loop-unswitch", &mut kernel, unswitch_loops);
     passes.run("reduction-interchange", &mut kernel, interchange_reductions);
     passes.run("loop-coalesce", &mut kernel, coalesce_loops);

@@ -22,7 +22,7 @@ pub(crate) fn lane_type(element_type: ElementType) -> Option<Type> {
     Some(match element_type {
         ElementType::Pred => Type::Mask,
         ElementType::F32 | ElementType::C64 => Type::F32,
-        ElementType::F64 => Type::F64,
+        ElementType::F64 | ElementType::C128 => Type::F64,
         _ if half_precision::is_supported(element_type) => Type::F32,
         _ if !element_type.is_integer() || element_type.bits() < 8 => return None,
         _ if element_type.bits() == 64 => Type::I64,
@@ -174,9 +174,7 @@ fn float_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<V>
 
 fn binary(b: &mut Builder, op: Binary, from: ElementType, x: &Lanes, y: &Lanes) -> Option<Lanes> {
     Some(match from.category() {
-        Category::Float if op == Binary::Complex && from == ElementType::F32 => {
-            smallvec![x[0], y[0]]
-        }
+        Category::Float if op == Binary::Complex && from.bits() >= 32 => smallvec![x[0], y[0]],
         Category::Float => smallvec![float_binary(b, op, from, x[0], y[0])?],
         Category::Complex if op == Binary::Multiply => {
             let ([re, im], [c, d]) = (parts(x)?, parts(y)?);

@@ -156,6 +156,17 @@ impl<'m> Lowerer<'m> {
             let like = frame.shape(operand).clone();
             return self.push_result(access, frame, Op::Unary(unary), &[operand], Some(&like));
         }
+        if name == "chlo.top_k"
+            && let Some(k) = composite_integer(access, "k")
+        {
+            let operands = self.operands(access, frame)?;
+            let op = Op::TopK {
+                k,
+                largest: true,
+                is_stable: None,
+            };
+            return self.push_results(access, frame, op, &operands);
+        }
         let callee = access.attribute("decomposition")?.as_symbol();
         let callee = callee.ok_or_else(|| access.error("expected a symbol as `decomposition`"))?;
         let results = self.call_function(access, callee, frame)?;
@@ -440,6 +451,14 @@ fn aliasing(access: &Access<'_>) -> Vec<(Vec<i64>, i64, Vec<i64>)> {
         Some((result, operand, list("operand_tuple_indices")?))
     };
     stated.iter().filter_map(alias).collect()
+}
+
+/// An integer among the attributes of a composite's operation.
+fn composite_integer(access: &Access<'_>, name: &str) -> Option<i64> {
+    let attributes = access.operation.attribute("composite_attributes")?;
+    let mut entries = attributes.as_entries()?.iter();
+    let (_, value) = entries.find(|(key, _)| &**key == name)?;
+    value.as_integer()
 }
 
 fn api_version(access: &Access<'_>, config: Option<&str>) -> Result<Option<Arc<str>>, Error> {

@@ -245,3 +245,22 @@ fn deep_stacks_of_calls_are_cut_off() {
         assert!(text.contains(place), "{text}");
     }
 }
+
+#[test]
+fn a_composite_of_the_largest_elements_becomes_one_operation() {
+    let text = r#"
+func.func @main(%x: tensor<3x9xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>) {
+  %0:2 = stablehlo.composite "chlo.top_k" %x {composite_attributes = {k = 2 : i64}, decomposition = @top, version = 1 : i32} : (tensor<3x9xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %0#0, %0#1 : tensor<3x2xf32>, tensor<3x2xi32>
+}
+func.func private @top(%x: tensor<3x9xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>) {
+  %0 = stablehlo.slice %x [0:3, 0:2] : (tensor<3x9xf32>) -> tensor<3x2xf32>
+  %1 = stablehlo.iota dim = 1 : tensor<3x2xi32>
+  return %0, %1 : tensor<3x2xf32>, tensor<3x2xi32>
+}"#;
+    let module = read(text.as_bytes().to_vec()).expect("valid");
+    let module = to_module(&module).expect("it can be translated");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let text = print_module(&module, PrintStyle::Short);
+    assert!(text.contains("topk(x), k=2, largest=true"), "{text}");
+}

@@ -1,5 +1,6 @@
 //! Conversions, and single lanes of vectors.
 
+use super::half_precision::Binary16;
 use super::{Emitter, LANES, Parts, bytes_of, scalar_type, vector_type};
 use crate::simd::ir::{Conversion, Type};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -50,11 +51,16 @@ impl Emitter<'_, '_> {
                 self.builder.ins().uwiden_high(a[0])
             ],
             (Conversion::Low, ..) => smallvec![self.narrow(a)],
-            (Conversion::FromHalf, ..) => smallvec![self.half_to_f32(a[0])],
-            (Conversion::RoundHalf, ..) => smallvec![self.rounded_to_half(a[0])],
+            (Conversion::FromHalf, ..) => {
+                smallvec![Binary16::of_lanes(self.builder).half_to_f32(a[0])]
+            },
+            (Conversion::RoundHalf, ..) => {
+                smallvec![Binary16::of_lanes(self.builder).rounded_to_half(a[0])]
+            },
             (Conversion::ToHalf, ..) => {
-                let number = self.rounded_to_half(a[0]);
-                smallvec![self.half_bits(number)]
+                let mut halves = Binary16::of_lanes(self.builder);
+                let number = halves.rounded_to_half(a[0]);
+                smallvec![halves.half_bits(number)]
             }
             _ if self.machine.converts_wide && from.is_wide() && to.is_wide() => {
                 let ty = vector_type(to);

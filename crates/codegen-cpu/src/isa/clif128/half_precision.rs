@@ -1,10 +1,9 @@
-//! IEEE 754 binary16 by operations on the bits of `f32`, because Cranelift has no vectors of
-//! binary16.
+//! IEEE 754 binary16 by operations on the bits of `f32`, because Cranelift has no numbers of binary16:
+//! for one number, and for vectors of four.
 
-use super::Emitter;
-use crate::simd::ir::Type;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_frontend::FunctionBuilder;
 
 /// The number of additional significand bits of an `f32`.
 const DROPPED: i64 = 13;
@@ -14,26 +13,86 @@ const BIAS: u32 = 127 - 15;
 const SPECIAL: u32 = 0x7f80_0000;
 const SIGN: u32 = 0x8000_0000;
 
-impl Emitter<'_, '_> {
+/// Emits conversions between binary16 and `f32`.
+pub(crate) struct Binary16<'a, 'f> {
+    builder: &'a mut FunctionBuilder<'f>,
+    /// The types of words and of numbers.
+    types: [Type; 2],
+}
+
+impl<'a, 'f> Binary16<'a, 'f> {
+    /// Conversions of single numbers.
+    pub(crate) fn of_one(builder: &'a mut FunctionBuilder<'f>) -> Self {
+        Self {
+            builder,
+            types: [types::I32, types::F32],
+        }
+    }
+
+    /// Conversions of vectors.
+    pub(super) fn of_lanes(builder: &'a mut FunctionBuilder<'f>) -> Self {
+        Self {
+            builder,
+            types: [types::I32X4, types::F32X4],
+        }
+    }
+
+    /// A constant of 32 bits in every lane.
+    fn constant(&mut self, ty: Type, bits: u32) -> Value {
+        if ty.is_vector() {
+            let bytes = bits.to_le_bytes().repeat(4);
+            let handle = self.builder.func.dfg.constants.insert(bytes.into());
+            return self.builder.ins().vconst(ty, handle);
+        }
+        match ty {
+            types::F32 => self.builder.ins().f32const(f32::from_bits(bits)),
+            _ => self.builder.ins().iconst(ty, i64::from(bits)),
+        }
+    }
+
     fn word(&mut self, bits: u32) -> Value {
-        self.constant(Type::I32, u64::from(bits))[0]
+        self.constant(self.types[0], bits)
     }
 
     fn number(&mut self, x: f32) -> Value {
-        self.constant(Type::F32, u64::from(x.to_bits()))[0]
+        self.constant(self.types[1], x.to_bits())
+    }
+
+    fn as_word(&mut self, x: Value) -> Value {
+        self.bitcast(self.types[0], x)
+    }
+
+    fn as_float(&mut self, bits: Value) -> Value {
+        self.bitcast(self.types[1], bits)
+    }
+
+    fn bitcast(&mut self, to: Type, value: Value) -> Value {
+        if self.builder.func.dfg.value_type(value) == to {
+            return value;
+        }
+        let flags = MemFlagsData::new().with_endianness(Endianness::Little);
+        self.builder.ins().bitcast(to, flags, value)
+    }
+
+    /// Selects words by the result of a comparison.
+    fn choose(&mut self, condition: Value, yes: Value, no: Value) -> Value {
+        match self.types[0].is_vector() {
+            true => self.builder.ins().bitselect(condition, yes, no),
+            false => self.builder.ins().select(condition, yes, no),
+        }
     }
 
     /// Converts bits of binary16, in words whose upper half is 0, to `f32`.
-    pub(super) fn half_to_f32(&mut self, bits: Value) -> Value {
+    pub(crate) fn half_to_f32(&mut self, bits: Value) -> Value {
         let low = self.word(0x7fff);
         let magnitude = self.builder.ins().band(bits, low);
         let shifted = self.builder.ins().ishl_imm_s(magnitude, DROPPED);
         // A multiplication corrects the exponent's bias, because subnormal numbers need
         // normalisation.
-        let value = self.bitcast(types::F32X4, shifted);
+        let value = self.as_float(shifted);
         let scale = self.number(f32::from_bits((BIAS + 127) << 23));
         let value = self.builder.ins().fmul(value, scale);
-        let value = self.bitcast(types::I32X4, value);
+        let value = self.as_word(value);
         let largest = self.word(0x7bff);
         let special = self
             .builder
@@ -41,11 +100,11 @@ impl Emitter<'_, '_> {
             .icmp(IntCC::SignedGreaterThan, magnitude, largest);
         let top = self.word(SPECIAL);
         let special_bits = self.builder.ins().bor(shifted, top);
-        let value = self.builder.ins().bitselect(special, special_bits, value);
+        let value = self.choose(special, special_bits, value);
         let sign = self.builder.ins().isub(bits, magnitude);
         let sign = self.builder.ins().ishl_imm_s(sign, 16);
         let value = self.builder.ins().bor(value, sign);
-        self.bitcast(types::F32X4, value)
+        self.as_float(value)
     }
 
     /// Magnitudes plus 1/2, and a mask of those below the smallest normal number of binary16.
@@ -61,8 +120,8 @@ impl Emitter<'_, '_> {
     }
 
     /// Rounds to the nearest numbers of binary16, ties to even.
-    pub(super) fn rounded_to_half(&mut self, x: Value) -> Value {
-        let bits = self.bitcast(types::I32X4, x);
+    pub(crate) fn rounded_to_half(&mut self, x: Value) -> Value {
+        let bits = self.as_word(x);
         let last = self.builder.ins().ushr_imm_s(bits, DROPPED);
         let one = self.word(1);
         let odd = self.builder.ins().band(last, one);
@@ -77,9 +136,9 @@ impl Emitter<'_, '_> {
         let (raised, is_small) = self.raised(magnitude);
         let base = self.number(0.5);
         let small = self.builder.ins().fsub(raised, base);
-        let small = self.bitcast(types::I32X4, small);
+        let small = self.as_word(small);
         let small = self.builder.ins().bor(small, sign);
-        let result = self.builder.ins().bitselect(is_small, small, rounded);
+        let result = self.choose(is_small, small, rounded);
         // The largest number plus half of its last place.
         let limit = self.number(65_520.0);
         let too_large = self
@@ -88,19 +147,19 @@ impl Emitter<'_, '_> {
             .fcmp(FloatCC::LessThanOrEqual, limit, magnitude);
         let infinity = self.word(SPECIAL);
         let infinity = self.builder.ins().bor(infinity, sign);
-        let result = self.builder.ins().bitselect(too_large, infinity, result);
+        let result = self.choose(too_large, infinity, result);
         // A NaN keeps its bits and becomes quiet.
         let quiet = self.word(0x0040_0000);
         let quieted = self.builder.ins().bor(bits, quiet);
         let quieted = self.builder.ins().band(quieted, kept);
         let nan = self.builder.ins().fcmp(FloatCC::Unordered, x, x);
-        let result = self.builder.ins().bitselect(nan, quieted, result);
-        self.bitcast(types::F32X4, result)
+        let result = self.choose(nan, quieted, result);
+        self.as_float(result)
     }
 
     /// The bits of binary16 numbers, in words whose upper half is 0.
-    pub(super) fn half_bits(&mut self, x: Value) -> Value {
-        let bits = self.bitcast(types::I32X4, x);
+    pub(crate) fn half_bits(&mut self, x: Value) -> Value {
+        let bits = self.as_word(x);
         let low = self.word(!SIGN);
         let magnitude_bits = self.builder.ins().band(bits, low);
         let sign = self.builder.ins().isub(bits, magnitude_bits);
@@ -108,12 +167,12 @@ impl Emitter<'_, '_> {
         let shifted = self.builder.ins().ushr_imm_s(magnitude_bits, DROPPED);
         let bias = self.word(BIAS << 10);
         let normal = self.builder.ins().isub(shifted, bias);
-        let magnitude = self.bitcast(types::F32X4, magnitude_bits);
+        let magnitude = self.as_float(magnitude_bits);
         let (raised, is_small) = self.raised(magnitude);
-        let raised = self.bitcast(types::I32X4, raised);
+        let raised = self.as_word(raised);
         let significand = self.word(0x03ff);
         let small = self.builder.ins().band(raised, significand);
-        let value = self.builder.ins().bitselect(is_small, small, normal);
+        let value = self.choose(is_small, small, normal);
         let last_finite = self.word(SPECIAL - 1);
         let special =
             self.builder
@@ -123,7 +182,7 @@ impl Emitter<'_, '_> {
         let special_bits = self.builder.ins().bor(shifted, top);
         let all = self.word(0x7fff);
         let special_bits = self.builder.ins().band(special_bits, all);
-        let value = self.builder.ins().bitselect(special, special_bits, value);
+        let value = self.choose(special, special_bits, value);
         self.builder.ins().bor(value, sign)
     }
 }

@@ -155,11 +155,25 @@ impl Emitter<'_, '_> {
         index: Option<V>,
         mask: Option<Value>,
     ) -> Parts {
+        self.load_parts_of_lanes((access, 0), ty, index, mask)
+    }
+
+    /// Loads lane by lane, each a number of bytes behind the beginning of its element.
+    fn load_parts_of_lanes(
+        &mut self,
+        (access, offset): (u32, i64),
+        ty: Type,
+        index: Option<V>,
+        mask: Option<Value>,
+    ) -> Parts {
         let storage = self.body.accesses[access as usize].storage;
         let zero = self.constant(ty, 0);
         let mut out = zero.clone();
         for lane in 0..LANES as u8 {
             let mut address = self.lane_address(access, index, lane);
+            if offset != 0 {
+                address = self.builder.ins().iadd_imm_s(address, offset);
+            }
             if let Some(mask) = mask {
                 let bit = self.builder.ins().extractlane(mask, lane);
                 address = self.builder.ins().select(bit, address, self.safe);
@@ -173,16 +187,29 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// One half of pairs, which are loaded as 64-bit words.
-    pub(super) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> Value {
+    /// One half of pairs: 64-bit ones are loaded as words.
+    pub(super) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> Parts {
+        if self.body.accesses[access as usize].storage.bytes == 16 {
+            let mask = self.effective(mask);
+            let offset = if high { 8 } else { 0 };
+            return self.load_parts_of_lanes((access, offset), Type::F64, None, mask);
+        }
         let pairs = self.load(access, Type::I64, None, mask);
         let first = if high { 4 } else { 0 };
         let words = [first, first + 8, first + 16, first + 24];
         let half = self.shuffle(pairs[0], pairs[1], bytes_of(words, 4));
-        self.bitcast(types::F32X4, half)
+        smallvec![self.bitcast(types::F32X4, half)]
     }
 
     pub(super) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
+        if self.body.accesses[access as usize].storage.bytes == 16 {
+            let mask = self.effective(mask);
+            for (half, offset) in halves.into_iter().zip([0, 8]) {
+                let parts = self.parts(half);
+                self.store_parts_of_lanes((access, offset), Type::F64, &parts, None, mask);
+            }
+            return;
+        }
         let [low, high] = halves.map(|v| self.one(v));
         let pairs = [[0, 16, 4, 20], [8, 24, 12, 28]].map(|words| {
             let pair = self.shuffle(low, high, bytes_of(words, 4));
@@ -260,6 +287,18 @@ impl Emitter<'_, '_> {
         index: Option<V>,
         mask: Option<Value>,
     ) {
+        self.store_parts_of_lanes((access, 0), ty, parts, index, mask);
+    }
+
+    /// Stores lane by lane, each a number of bytes behind the beginning of its element.
+    fn store_parts_of_lanes(
+        &mut self,
+        (access, offset): (u32, i32),
+        ty: Type,
+        parts: &Parts,
+        index: Option<V>,
+        mask: Option<Value>,
+    ) {
         let storage = self.body.accesses[access as usize].storage;
         for lane in 0..LANES as u8 {
             let address = self.lane_address(access, index, lane);
@@ -277,7 +316,9 @@ impl Emitter<'_, '_> {
                 2 => self.builder.ins().ireduce(types::I16, value),
                 _ => value,
             };
-            self.builder.ins().store(unaligned(), value, address, 0);
+            self.builder
+                .ins()
+                .store(unaligned(), value, address, offset);
             self.builder.ins().jump(done, &[]);
             self.builder.switch_to_block(done);
             self.builder.seal_block(done);

@@ -6,7 +6,7 @@
 
 mod arithmetic;
 mod conversions;
-mod half_precision;
+pub(crate) mod half_precision;
 mod masks;
 mod memory;
 
@@ -539,7 +539,7 @@ impl Emitter<'_, '_> {
                 self.convert(conversion, from, ty, &a)
             }
             Op::Load { access, mask } => self.load(access, ty, None, mask),
-            Op::LoadHalf { access, high, mask } => smallvec![self.load_half(access, high, mask)],
+            Op::LoadHalf { access, high, mask } => self.load_half(access, high, mask),
             Op::Gather {
                 access,
                 index,

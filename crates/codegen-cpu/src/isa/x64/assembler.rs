@@ -413,6 +413,11 @@ impl Assembler {
         self.shifted(Code::Sar_rm64_imm8, a, amount)
     }
 
+    /// Multiplies a number with a power of two.
+    pub(super) fn shifted_left(&mut self, a: VReg, amount: i32) -> VReg {
+        self.shifted(Code::Shl_rm64_imm8, a, amount)
+    }
+
     fn shifted(&mut self, code: Code, a: VReg, amount: i32) -> VReg {
         let out = self.register(INTEGER);
         self.onto(code, Self::plain(out), a, &[], Some(amount));
@@ -425,7 +430,7 @@ impl Assembler {
         let zero = self.number(0);
         let before = self.difference(zero, address);
         let above = 64 - i32::from(LINE_SHIFT);
-        let high = self.shifted(Code::Shl_rm64_imm8, before, above);
+        let high = self.shifted_left(before, above);
         let amount = above + bytes.trailing_zeros() as i32;
         self.shifted(Code::Shr_rm64_imm8, high, amount)
     }

@@ -36,7 +36,13 @@ impl Select<'_> {
         self.binary(op, ty, a, Source::Register(b))
     }
 
-    fn shifted_by(&mut self, op: BinaryOp, ty: Type, a: VReg, amount: i32) -> Option<VReg> {
+    pub(super) fn shifted_by(
+        &mut self,
+        op: BinaryOp,
+        ty: Type,
+        a: VReg,
+        amount: i32,
+    ) -> Option<VReg> {
         self.shifted(op, ty, Source::Register(a), amount)
     }
 

@@ -53,7 +53,7 @@ impl Select<'_> {
     }
 
     /// Loads contiguous elements; `index` addresses them if the access itself does not.
-    fn load_neighbours(
+    pub(super) fn load_neighbours(
         &mut self,
         (access, index): (u32, Option<V>),
         ty: Type,
@@ -188,9 +188,12 @@ impl Select<'_> {
             let from = self.place_of_first(access, index, u)?;
             return self.load_neighbours((access, Some(index)), ty, from, mask, u);
         }
+        if self.body.goes_back(index) && !self.in_rare {
+            return self.load_backwards(access, (ty, index), mask, u);
+        }
         if storage.bytes < 4 {
             return match self.set {
-                InstructionSet::Avx512 => None,
+                InstructionSet::Avx512 => self.gather_narrow(access, index, mask, u),
                 InstructionSet::Avx2 => self.load_narrow_lanes(access, Some(index), mask, u),
             };
         }
@@ -362,6 +365,10 @@ impl Select<'_> {
         let value = self.get(value, u)?;
         let mask = self.effective(mask, u)?;
         if let Some(index) = index {
+            let by_lanes = self.set == InstructionSet::Avx2 && storage.bytes < 4 && mask.is_some();
+            if self.body.goes_back(index) && !by_lanes {
+                return self.store_backwards(access, (value, ty), mask, u);
+            }
             let Some((code, index_size)) = code::scatter(form) else {
                 return self.store_lanes(access, (value, ty), Some(index), mask, u);
             };
@@ -379,6 +386,20 @@ impl Select<'_> {
             return Some(());
         }
         let place = self.place(access, u);
+        self.store_neighbours(access, (value, ty), mask, place, u)
+    }
+
+    /// Stores contiguous elements.
+    pub(super) fn store_neighbours(
+        &mut self,
+        access: u32,
+        (value, ty): (VReg, Type),
+        mask: Option<VReg>,
+        place: Source,
+        u: usize,
+    ) -> Option<()> {
+        let storage = self.body.accesses[access as usize].storage;
+        let form = self.form(ty);
         let narrow = storage.bytes < 4;
         if self.streams && mask.is_none() && self.streamed.contains(&access) {
             return self.store_past_caches(value, storage.bytes, form, place);

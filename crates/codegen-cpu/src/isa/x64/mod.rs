@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod assembler;
+mod backward_access;
 pub(crate) mod branch_alignment;
 mod conversions;
 mod disasm;
@@ -29,6 +30,7 @@ mod isel;
 mod legalize_avx2;
 mod masks;
 mod memory;
+mod narrow_gather;
 mod opcodes;
 mod row_loop;
 mod scalarize;

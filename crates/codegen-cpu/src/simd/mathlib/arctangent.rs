@@ -1,13 +1,13 @@
-//! `atan2`.
+//! `atan2`, and `asin` and `acos` of lanes of either width, which are angles of points of the unit circle.
 //!
 //! The quotient of the smaller magnitude and the larger one is the tangent of an angle in
 //! [0, pi/4], and a polynomial in the quotient approximates that angle. If the magnitudes were
 //! exchanged or `x` is negative, the angle is subtracted from a multiple of pi/2, whose low part is
 //! added separately.
 
-use super::{abs, polynomial};
+use super::{abs, binary64, polynomial};
 use crate::simd::builder::Builder;
-use crate::simd::ir::{Condition, V};
+use crate::simd::ir::{Condition, UnaryOp, V};
 
 /// `(atan(t) - t) / t^3` in `t^2`, 0 <= t <= 1: within 4e-10 of the angle.
 const ATAN: [f32; 10] = [
@@ -25,6 +25,34 @@ const ATAN: [f32; 10] = [
 
 /// pi as an `f32`, and the rounding error; halved, they give pi/2.
 const PI: [f32; 2] = [std::f32::consts::PI, -8.742_278e-8];
+
+/// The angle whose sine is `x`; NaN beyond 1.
+pub(super) fn asin(b: &mut Builder, x: V) -> V {
+    let across = leg(b, x);
+    angle(b, x, across)
+}
+
+/// The angle whose cosine is `x`; NaN beyond 1.
+pub(super) fn acos(b: &mut Builder, x: V) -> V {
+    let across = leg(b, x);
+    angle(b, across, x)
+}
+
+/// `sqrt(1 - x^2)`; of the factors the smaller is exact near 1.
+fn leg(b: &mut Builder, x: V) -> V {
+    let one = b.float_like(x, 1.0);
+    let (less, more) = (b.sub(one, x), b.add(one, x));
+    let square = b.mul(less, more);
+    b.unary(UnaryOp::Sqrt, square)
+}
+
+/// `atan2` of either width.
+fn angle(b: &mut Builder, y: V, x: V) -> V {
+    match b.type_of(x).is_wide() {
+        true => binary64::atan2(b, y, x),
+        false => atan2(b, y, x),
+    }
+}
 
 /// The angle of the point `(x, y)`.
 pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {

@@ -53,6 +53,8 @@ pub(crate) fn is_call(op: &ScalarOp) -> bool {
                 | Unary::Asinh
                 | Unary::Acosh
                 | Unary::Atanh
+                | Unary::Asin
+                | Unary::Acos
         ),
         ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
         _ => false,
@@ -78,6 +80,11 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     }
     if let Some(y) = hyperbolic::unary(b, op, x) {
         return Some(y);
+    }
+    match op {
+        Unary::Asin => return Some(arctangent::asin(b, x)),
+        Unary::Acos => return Some(arctangent::acos(b, x)),
+        _ => {}
     }
     if b.type_of(x) == Type::F64 {
         return binary64::unary(b, op, x);
@@ -159,14 +166,14 @@ pub(crate) fn abs(b: &mut Builder, x: V) -> V {
 }
 
 /// Masks of magnitudes so small or large that their products underflow or overflow.
-struct Extremes {
+pub(crate) struct Extremes {
     tiny: V,
     huge: V,
 }
 
 impl Extremes {
     /// The masks of magnitudes below the first limit and above the second.
-    fn of(b: &mut Builder, magnitude: V, [least, most]: [f64; 2]) -> Self {
+    pub(crate) fn of(b: &mut Builder, magnitude: V, [least, most]: [f64; 2]) -> Self {
         let [least, most] = [least, most].map(|limit| b.float_like(magnitude, limit));
         Self {
             tiny: b.compare(Condition::Less, magnitude, least),
@@ -175,7 +182,7 @@ impl Extremes {
     }
 
     /// One factor for tiny numbers, another for huge ones, and 1 for others.
-    fn factor(&self, b: &mut Builder, like: V, [of_tiny, of_huge]: [f64; 2]) -> V {
+    pub(crate) fn factor(&self, b: &mut Builder, like: V, [of_tiny, of_huge]: [f64; 2]) -> V {
         let [of_tiny, of_huge, one] = [of_tiny, of_huge, 1.0].map(|x| b.float_like(like, x));
         let factor = b.select(self.huge, of_huge, one);
         b.select(self.tiny, of_tiny, factor)

@@ -112,6 +112,8 @@ within_four_units! {
     asinh_is_within_four_units: Asinh,
     acosh_is_within_four_units: Acosh,
     atanh_is_within_four_units: Atanh,
+    asin_is_within_four_units: Asin,
+    acos_is_within_four_units: Acos,
 }
 
 /// Tests a function of two numbers by every lowering, within four units.

@@ -166,6 +166,52 @@ fn rows_chosen_in_a_loop() {
     }
 }
 
+/// Elements in the reverse order, all lanes and some, stored in that order again.
+#[test]
+fn backward_accesses() {
+    let types = [
+        (1, Type::I32),
+        (2, Type::I32),
+        (4, Type::F32),
+        (8, Type::F64),
+    ];
+    for ((bytes, ty), masked) in types.into_iter().flat_map(|t| [(t, false), (t, true)]) {
+        let mut b = Builder::new();
+        let [from, to] = [(); 2].map(|()| pointer(&mut b, bytes));
+        let (lane, back, three) = (b.lane(), b.i32(-1), b.i32(3));
+        let some = b.and(lane, three);
+        let some = b.compare(Condition::NotEqual, some, three);
+        let index = b.mul(lane, back);
+        let value = b.gather(from, ty, index, masked.then_some(some));
+        b.store(to, value, Some(index), masked.then_some(some));
+        let body = b.finish();
+        let size = bytes as usize;
+        let numbers: Vec<u8> = (0..1024 * size).map(|i| (i * 37 % 251) as u8).collect();
+        for compiled in Compiled::all(&body) {
+            for n in LENGTHS.into_iter().filter(|&n| n <= 1024) {
+                let count = n as usize;
+                let last = size * count.saturating_sub(1);
+                let mut out = vec![0u8; size * count];
+                let args = [
+                    numbers[last..].as_ptr(),
+                    out[last..].as_mut_ptr().cast_const(),
+                ];
+                // SAFETY: `n` elements are read, backwards, and as many are written.
+                unsafe { compiled.run(&args.map(|p| p as u64), n) };
+                let elements = numbers[..size * count].chunks(size).enumerate();
+                let want = elements.flat_map(|(place, element)| {
+                    match masked && (count - 1 - place) % 4 == 3 {
+                        true => vec![0; size],
+                        false => element.to_vec(),
+                    }
+                });
+                let name = compiled.name;
+                assert!(out.into_iter().eq(want), "{bytes} bytes, {name} at {n}");
+            }
+        }
+    }
+}
+
 /// Vectors within one step of an index and across two, from every offset in a step.
 #[test]
 fn steps_of_an_index() {
@@ -245,6 +291,29 @@ fn pairs_under_masks() {
         b.store_pair(to, [high, low], Some(some));
         let body = b.finish();
         compare_memory(&format!("pairs, wide: {wide}"), &body, 8);
+    }
+}
+
+/// Halves of pairs of 16 bytes, all lanes and some.
+#[test]
+fn long_pairs_under_masks() {
+    for masked in [false, true] {
+        let mut b = Builder::new();
+        let [from, to] = [(); 2].map(|()| pointer(&mut b, 16));
+        let (lane, one, three) = (b.lane(), b.i32(1), b.i32(3));
+        let odd = b.and(lane, one);
+        let odd = b.compare(Condition::Equal, odd, one);
+        let some = b.and(lane, three);
+        let some = b.compare(Condition::NotEqual, some, three);
+        let low = b.load_half(from, false, masked.then_some(odd));
+        let high = b.load_half(from, true, masked.then_some(odd));
+        let sign = b.bits(high);
+        let all = b.constant(Type::I64, u64::MAX);
+        let flipped = b.xor(sign, all);
+        let flipped = b.bits(flipped);
+        b.store_pair(to, [flipped, low], masked.then_some(some));
+        let body = b.finish();
+        compare_memory(&format!("long pairs, masked: {masked}"), &body, 16);
     }
 }
 
@@ -395,7 +464,7 @@ fn elements_at_equal_distances() {
 /// number of lanes.
 fn compare_memory(name: &str, body: &Body, size: usize) {
     for n in LENGTHS {
-        let input = &numbers(Type::I64, 3, n)[..size * n as usize];
+        let input = &numbers(Type::I64, 3, 2 * n)[..size * n as usize];
         let mut want = Vec::new();
         for compiled in Compiled::all(body) {
             let mut out = vec![0x5au8; 2 * GUARD + size * n as usize];

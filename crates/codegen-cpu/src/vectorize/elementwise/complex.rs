@@ -1,43 +1,51 @@
 //! Quotients and functions of complex numbers on lanes.
 //!
-//! For `c64` the computations are in `f64`, by the evaluator's formulas, and each part is rounded
-//! once. Infinities, NaN and signs of zeros come from the same operations as there. Results that
+//! The computations are in `f64`, by the evaluator's formulas; each part of a `c64` is rounded once.
+//! Infinities, NaN and signs of zeros come from the same operations as there. Results of `c64` that
 //! need only sums, products, quotients and roots are equal to the bit, except for magnitudes: these
 //! are square roots of sums of squares, which for parts of `f32` neither overflow nor underflow and
-//! whose squares are exact.
+//! whose squares are exact. [`Functions`] are the real functions that these are composed of.
+
+mod functions;
+#[cfg(test)]
+mod tests;
 
 use super::{Lanes, parts};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Condition, Conversion, Type, UnaryOp, V};
-use crate::simd::mathlib::{abs, double, negated, with_sign};
+use crate::simd::mathlib::{abs, negated, with_sign};
+use functions::Functions;
 use smallvec::smallvec;
 use tegula_ir::{Binary, Direction, Unary};
 
 /// The real and the imaginary part.
 type Pair = [V; 2];
 
-/// An operation of one `c64`; `None` if it has no vector form.
+/// An operation of one complex number; `None` if it has no vector form.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
+    let ty = b.type_of(x[0]);
+    let functions = Functions::of(ty);
     let z = widened(b, x);
     let [re, im] = z;
     let result = match op {
         Unary::Abs => {
-            let size = magnitude(b, z);
-            return Some(smallvec![b.convert(Conversion::Float, size, Type::F32)]);
+            let size = functions.magnitude(b, z);
+            return Some(smallvec![rounded(b, size, ty)]);
         }
-        Unary::Sign => sign(b, z),
-        Unary::Sqrt => sqrt(b, z),
+        Unary::Sign => sign(b, functions, z),
+        Unary::Sqrt => sqrt(b, functions, z),
         Unary::Rsqrt => {
-            let root = sqrt(b, z);
+            let root = sqrt(b, functions, z);
             let one = [b.f64(1.0), b.f64(0.0)];
             quotient(b, one, root)
         }
-        Unary::Exp => exp(b, x, z),
+        Unary::Exp => exp(b, functions, x, z),
         Unary::Expm1 => {
-            let circle = double::circle(b, x[1]);
-            let (less, size) = (double::expm1(b, re), double::exp(b, re));
+            let circle = functions.circle(b, x[1]);
+            let along_less = functions.one_less_cosine(b, x[1], &circle);
+            let (less, size) = (functions.expm1(b, re), functions.exp(b, re));
             let along = b.mul(less, circle.cosine);
-            let along = b.sub(along, circle.one_less_cosine);
+            let along = b.sub(along, along_less);
             let imaginary = b.mul(size, circle.sine);
             let zero = b.f64(0.0);
             let is_real = b.compare(Condition::Equal, im, zero);
@@ -48,26 +56,25 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
         }
         Unary::Logistic => {
             let [x, z] = [x, z].map(|pair| pair.map(|v| negated(b, v)));
-            let [c, d] = exp(b, x, z);
+            let [c, d] = exp(b, functions, x, z);
             let one = [b.f64(1.0), b.f64(0.0)];
             let c = b.add(one[0], c);
             quotient(b, one, [c, d])
         }
         Unary::Log => {
-            let square = square_of_magnitude(b, z);
-            let size = double::log_of_root(b, square);
-            [size, double::atan2(b, im, re)]
+            let size = functions.log_of_magnitude(b, z);
+            [size, functions.atan2(b, im, re)]
         }
-        Unary::Log1p => log1p(b, z),
-        Unary::Tanh => tanh(b, x[1], z),
+        Unary::Log1p => log1p(b, functions, z),
+        Unary::Tanh => tanh(b, functions, x[1], z),
         Unary::Tan => {
             let turned = negated(b, im);
-            let [re, im] = tanh(b, x[0], [turned, re]);
+            let [re, im] = tanh(b, functions, x[0], [turned, re]);
             [im, negated(b, re)]
         }
         Unary::Sin | Unary::Cos => {
-            let circle = double::circle(b, x[0]);
-            let hyperbolic = double::hyperbolic(b, im);
+            let circle = functions.circle(b, x[0]);
+            let hyperbolic = functions.hyperbolic(b, im);
             let cosine = b.mul(circle.cosine, hyperbolic.cosine);
             let sine = b.mul(circle.sine, hyperbolic.cosine);
             match op {
@@ -79,8 +86,8 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
             }
         }
         Unary::Sinh | Unary::Cosh => {
-            let circle = double::circle(b, x[1]);
-            let hyperbolic = double::hyperbolic(b, re);
+            let circle = functions.circle(b, x[1]);
+            let hyperbolic = functions.hyperbolic(b, re);
             let along = [hyperbolic.sine, hyperbolic.cosine];
             let [along, across] = match op {
                 Unary::Sinh => along,
@@ -90,40 +97,37 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
         }
         Unary::Cbrt => {
             let third = [b.f64(1.0 / 3.0), b.f64(0.0)];
-            power(b, z, third, 1.0 / 3.0)
+            power(b, functions, z, third)
         }
         _ => return None,
     };
-    Some(narrowed(b, result))
+    Some(narrowed(b, result, ty))
 }
 
-/// An operation of two `c64`s other than sum, difference and product; `None` if it has no vector
+/// An operation of two complex numbers other than sum, difference and product; `None` if it has no vector
 /// form.
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: Pair, y: Pair) -> Option<Lanes> {
+    let ty = b.type_of(x[0]);
     match op {
-        Binary::Divide if b.constant_of(y[1]) == Some(0) => Some(by_real(b, x, y[0]).into()),
+        Binary::Divide if ty == Type::F32 && b.constant_of(y[1]) == Some(0) => {
+            Some(by_real(b, x, y[0]).into())
+        }
         Binary::Divide => {
             let (x, y) = (widened(b, x), widened(b, y));
             let result = quotient(b, x, y);
-            Some(narrowed(b, result))
+            Some(narrowed(b, result, ty))
         }
         Binary::Power => {
-            let exponent = b.constant_of(y[0])?;
-            let exponent = f64::from(f32::from_bits(exponent as u32));
-            // The angle of the power must be small enough for its argument reduction.
-            if b.constant_of(y[1]) != Some(0) || exponent.is_nan() || exponent.abs() > 16.0 {
-                return None;
-            }
-            let x = widened(b, x);
-            let y = [b.f64(exponent), b.f64(0.0)];
-            let result = power(b, x, y, exponent);
-            Some(narrowed(b, result))
+            let functions = Functions::of_power(b, y);
+            let (x, y) = (widened(b, x), widened(b, y));
+            let result = power(b, functions, x, y);
+            Some(narrowed(b, result, ty))
         }
         _ => None,
     }
 }
 
-/// Whether two `c64`s are equal, or not equal.
+/// Whether two complex numbers are equal, or not equal.
 pub(crate) fn compare(b: &mut Builder, direction: Direction, x: &Lanes, y: &Lanes) -> Option<V> {
     let ([re, im], [c, d]) = (parts(x)?, parts(y)?);
     match direction {
@@ -141,13 +145,22 @@ pub(crate) fn compare(b: &mut Builder, direction: Direction, x: &Lanes, y: &Lane
     }
 }
 
+/// The parts in `f64`.
 fn widened(b: &mut Builder, x: Pair) -> Pair {
-    x.map(|v| b.convert(Conversion::Float, v, Type::F64))
+    x.map(|v| rounded(b, v, Type::F64))
 }
 
-fn narrowed(b: &mut Builder, x: Pair) -> Lanes {
-    let narrow = x.map(|v| b.convert(Conversion::Float, v, Type::F32));
-    narrow.into()
+/// The parts in a type, rounded once.
+fn narrowed(b: &mut Builder, x: Pair, to: Type) -> Lanes {
+    x.map(|v| rounded(b, v, to)).into()
+}
+
+/// A float in a type.
+fn rounded(b: &mut Builder, x: V, to: Type) -> V {
+    match b.type_of(x) == to {
+        true => x,
+        false => b.convert(Conversion::Float, x, to),
+    }
 }
 
 /// Division by a real number, in `f32`: rounding a quotient of `f32`s to `f64` first changes
@@ -253,34 +266,19 @@ fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
     of_infinities(b, result, [x, y], [c, d])
 }
 
-/// The squared magnitude; infinite if either part is, whatever the other is.
-fn square_of_magnitude(b: &mut Builder, [re, im]: Pair) -> V {
-    let (x, y) = (b.mul(re, re), b.mul(im, im));
-    let sum = b.add(x, y);
-    let infinity = b.f64(f64::INFINITY);
-    let [re, im] = [x, y].map(|v| b.compare(Condition::Equal, v, infinity));
-    let infinite = b.or(re, im);
-    b.select(infinite, infinity, sum)
-}
-
-fn magnitude(b: &mut Builder, z: Pair) -> V {
-    let square = square_of_magnitude(b, z);
-    b.unary(UnaryOp::Sqrt, square)
-}
-
 /// `z / |z|`, and 0 itself.
-fn sign(b: &mut Builder, z: Pair) -> Pair {
-    let size = magnitude(b, z);
+fn sign(b: &mut Builder, functions: Functions, z: Pair) -> Pair {
+    let size = functions.magnitude(b, z);
     let (zero, one) = (b.f64(0.0), b.f64(1.0));
     let none = b.compare(Condition::Equal, size, zero);
     let size = b.select(none, one, size);
     z.map(|v| b.div(v, size))
 }
 
-/// `e^z`; `x` is `z` in `f32`.
-fn exp(b: &mut Builder, x: Pair, [re, im]: Pair) -> Pair {
-    let size = double::exp(b, re);
-    let circle = double::circle(b, x[1]);
+/// `e^z`; `x` is `z` in its own type.
+fn exp(b: &mut Builder, functions: Functions, x: Pair, [re, im]: Pair) -> Pair {
+    let size = functions.exp(b, re);
+    let circle = functions.circle(b, x[1]);
     let (along, across) = (b.mul(size, circle.cosine), b.mul(size, circle.sine));
     let zero = b.f64(0.0);
     let real = b.compare(Condition::Equal, im, zero);
@@ -288,20 +286,19 @@ fn exp(b: &mut Builder, x: Pair, [re, im]: Pair) -> Pair {
 }
 
 /// The logarithm of `1 + z`, by `2 re + re^2 + im^2` near 0.
-fn log1p(b: &mut Builder, [re, im]: Pair) -> Pair {
+fn log1p(b: &mut Builder, functions: Functions, [re, im]: Pair) -> Pair {
     let (one, two) = (b.f64(1.0), b.f64(2.0));
     let right = b.add(one, re);
-    let square = square_of_magnitude(b, [right, im]);
     let sum = b.add(two, re);
     let (x, y) = (b.mul(re, sum), b.mul(im, im));
     let less = b.add(x, y);
-    let size = double::log_of_root_near_one(b, square, less);
-    [size, double::atan2(b, im, right)]
+    let size = functions.log_of_magnitude_near_one(b, [right, im], less, re);
+    [size, functions.atan2(b, im, right)]
 }
 
 /// The root whose real part is not negative.
-fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
-    let size = magnitude(b, [re, im]);
+fn sqrt(b: &mut Builder, functions: Functions, [re, im]: Pair) -> Pair {
+    let size = functions.magnitude(b, [re, im]);
     let (half, zero, infinity) = (b.f64(0.5), b.f64(0.0), b.f64(f64::INFINITY));
     let right = abs(b, re);
     let t = b.add(right, size);
@@ -328,9 +325,9 @@ fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
 
 /// `(sinh(a) cosh(a) + i sin(b) cos(b)) / (sinh(a)^2 + cos(b)^2)`, and its limit for large `a`; if
 /// `a` is infinite, for any `b`.
-fn tanh(b: &mut Builder, angle: V, [re, im]: Pair) -> Pair {
-    let hyperbolic = double::hyperbolic(b, re);
-    let circle = double::circle(b, angle);
+fn tanh(b: &mut Builder, functions: Functions, angle: V, [re, im]: Pair) -> Pair {
+    let hyperbolic = functions.hyperbolic(b, re);
+    let circle = functions.circle(b, angle);
     let (sine, cosine) = (hyperbolic.sine, hyperbolic.cosine);
     let (across, along) = (b.mul(sine, sine), b.mul(circle.cosine, circle.cosine));
     let scale = b.add(across, along);
@@ -360,28 +357,30 @@ fn tanh(b: &mut Builder, angle: V, [re, im]: Pair) -> Pair {
     ]
 }
 
-/// `exp(y log z)` for a real `y`, which is given as a number and as a pair.
-fn power(b: &mut Builder, z: Pair, [exponent, none]: Pair, y: f64) -> Pair {
-    let square = square_of_magnitude(b, z);
-    let log_size = double::log_of_root(b, square);
-    let angle = double::atan2(b, z[1], z[0]);
-    let (growth, turn) = (b.mul(exponent, log_size), b.mul(none, angle));
+/// `exp(y log z)`.
+fn power(b: &mut Builder, functions: Functions, z: Pair, [c, d]: Pair) -> Pair {
+    let log_size = functions.log_of_magnitude(b, z);
+    let angle = functions.atan2(b, z[1], z[0]);
+    let (growth, turn) = (b.mul(c, log_size), b.mul(d, angle));
     let growth = b.sub(growth, turn);
-    let size = double::exp(b, growth);
-    let (turn, angle) = (b.mul(none, log_size), b.mul(exponent, angle));
+    let size = functions.exp(b, growth);
+    let (turn, angle) = (b.mul(d, log_size), b.mul(c, angle));
     let angle = b.add(turn, angle);
-    let circle = double::small_circle(b, angle);
+    let circle = functions.small_circle(b, angle);
     let result = [b.mul(size, circle.cosine), b.mul(size, circle.sine)];
-    // A zero base gives 1, 0, or NaN.
-    let zero = b.f64(0.0);
-    let of_zero = b.compare(Condition::Equal, square, zero);
-    let at_zero = match y {
-        y if y < 0.0 => return result,
-        0.0 => b.f64(1.0),
-        _ => zero,
-    };
+    // A zero base gives 1 for the exponent 0, 0 for a positive one, and else what the formula does.
+    let (zero, one) = (b.f64(0.0), b.f64(1.0));
+    let [is_zero, is_real] = [z, [d, d]].map(|pair| {
+        let [x, y] = pair.map(|v| b.compare(Condition::Equal, v, zero));
+        b.and(x, y)
+    });
+    let is_special = b.and(is_zero, is_real);
+    let is_not_negative = b.compare(Condition::LessEqual, zero, c);
+    let is_special = b.and(is_special, is_not_negative);
+    let is_none = b.compare(Condition::Equal, c, zero);
+    let at_zero = b.select(is_none, one, zero);
     [
-        b.select(of_zero, at_zero, result[0]),
-        b.select(of_zero, zero, result[1]),
+        b.select(is_special, at_zero, result[0]),
+        b.select(is_special, zero, result[1]),
     ]
 }

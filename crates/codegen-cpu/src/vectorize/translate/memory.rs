@@ -37,15 +37,16 @@ impl Translator<'_> {
         };
         let stride = stride.mul(&Term::constant(scale));
         let first = match self.mask {
-            None => self.first_of_block(param, &rest, &steps, &stride),
-            Some(_) => None,
+            None if scale == 1 => self.first_of_block(param, &rest, &steps, &stride),
+            _ => None,
         };
         let rest = rest.sub(&Term::constant(first.unwrap_or(0)));
         let access = self.access((param, offset), (rest, steps), storage, &stride, first);
         if matches!(stride.as_constant(), Some(0 | 1)) {
             return Ok((access, None));
         }
-        self.gathers += 1;
+        // Lanes in the reverse order are one load and a shuffle.
+        self.gathers += usize::from(stride.as_constant() != Some(-1));
         let lane = self.builder.lane();
         self.lanes_fit(&stride)?;
         let stride = self.splat_term(&stride);
@@ -291,8 +292,10 @@ impl Translator<'_> {
     fn load_anew(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
         let element_type = self.kernel.params[param].element_type;
         let ty = self.lane_type(element_type)?;
-        if element_type == ElementType::C64 {
-            return self.load_pair(param, index);
+        if element_type.is_complex()
+            && let Some(lanes) = self.load_pair(param, index)?
+        {
+            return Ok(lanes);
         }
         let narrow = half_precision::is_supported(element_type);
         let stored = match ty {
@@ -317,19 +320,38 @@ impl Translator<'_> {
             .collect()
     }
 
-    /// Loads the parts of a complex number of two `f32`.
-    fn load_pair(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
+    /// Loads both parts of a complex number at once, if its elements are contiguous or a lane holds
+    /// one.
+    fn load_pair(&mut self, param: usize, index: &[Term]) -> Result<Option<Lanes>, Reason> {
+        if let Some(access) = self.contiguous_pairs(param, index) {
+            let (b, mask) = (&mut self.builder, self.mask);
+            let halves = [false, true].map(|high| b.load_half(access, high, mask));
+            return Ok(Some(SmallVec::from_slice(&halves)));
+        }
+        if self.kernel.params[param].element_type != ElementType::C64 {
+            return Ok(None);
+        }
         let (access, at) = self.place(param, index, 0)?;
         let (b, mask) = (&mut self.builder, self.mask);
-        if at.is_none() && !b.body().accesses[access as usize].splat {
-            let halves = [false, true].map(|high| b.load_half(access, high, mask));
-            return Ok(SmallVec::from_slice(&halves));
-        }
         let pair = match at {
             Some(at) => b.gather(access, Type::I64, at, mask),
             None => b.load(access, Type::I64, mask),
         };
-        Ok(split_pair(b, pair))
+        Ok(Some(split_pair(b, pair)))
+    }
+
+    /// An access to contiguous complex numbers, by halves; `None` if lanes are not neighbours.
+    fn contiguous_pairs(&mut self, param: usize, index: &[Term]) -> Option<u32> {
+        let (linear, ..) = self.linear(param, index);
+        let (rest, steps, stride) = self.linear_place(&linear)?;
+        if stride.as_constant() != Some(1) {
+            return None;
+        }
+        let storage = Storage {
+            bytes: self.kernel.params[param].element_type.storage_bytes() as u32,
+            signed: false,
+        };
+        Some(self.access((param, 0), (rest, steps), storage, &stride, None))
     }
 
     /// Loads each lane's storage unit: a whole element, or a part of one too large for a lane.
@@ -375,8 +397,8 @@ impl Translator<'_> {
                 "a loop whose iterations may write the same element",
             ));
         }
-        if element_type == ElementType::C64 {
-            return self.store_pair(param, index, [lanes[0], lanes[1]]);
+        if element_type.is_complex() && self.store_pair(param, index, [lanes[0], lanes[1]])? {
+            return Ok(());
         }
         for (part, &value) in lanes.iter().enumerate() {
             if let Some(runs) = self.lane_runs(param, index)? {
@@ -408,21 +430,24 @@ impl Translator<'_> {
         }
     }
 
-    /// Stores both parts of a complex number at once: separate stores of every second element would
-    /// be scatters.
-    fn store_pair(&mut self, param: usize, index: &[Term], parts: [V; 2]) -> Result<(), Reason> {
+    /// Stores both parts of a complex number at once, as [`Self::load_pair`] loads them: separate
+    /// stores of every second element would be scatters.
+    fn store_pair(&mut self, param: usize, index: &[Term], parts: [V; 2]) -> Result<bool, Reason> {
+        if let Some(access) = self.contiguous_pairs(param, index) {
+            self.builder.store_pair(access, parts, self.mask);
+            return Ok(true);
+        }
+        if self.kernel.params[param].element_type != ElementType::C64 {
+            return Ok(false);
+        }
         let (access, at) = self.place(param, index, 0)?;
         let (b, mask) = (&mut self.builder, self.mask);
-        if at.is_some() {
-            let pair = join_pair(b, parts[0], parts[1]);
-            b.store(access, pair, at, mask);
-            return Ok(());
-        }
-        if b.body().accesses[access as usize].splat {
+        if at.is_none() {
             return Err(Reason::new("all lanes write one element"));
         }
-        b.store_pair(access, parts, mask);
-        Ok(())
+        let pair = join_pair(b, parts[0], parts[1]);
+        b.store(access, pair, at, mask);
+        Ok(true)
     }
 
     /// Whether the iterations of the vectorised loop store to different elements: the offset

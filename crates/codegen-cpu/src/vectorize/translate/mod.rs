@@ -69,7 +69,8 @@ pub(crate) struct Run {
     pub sources: Vec<Source>,
     /// Statements of the block to run before, in order.
     pub hoisted: Vec<Statement>,
-    /// The carried scalars that the body's reductions update.
+    /// The carried scalars that the body's reductions update, in order: each by one reduction, or
+    /// complex ones by one for each part.
     pub combined: Vec<Combined>,
     /// The number of accesses by gather or scatter.
     pub gathers: usize,
@@ -222,11 +223,10 @@ impl<'k> Translator<'k> {
     fn constant(&mut self, element_type: ElementType, ty: Type, bits: u128) -> Lanes {
         let low = bits as u64;
         let b = &mut self.builder;
-        if element_type.is_complex() {
-            return smallvec![
-                b.constant(ty, low & u64::from(u32::MAX)),
-                b.constant(ty, low >> 32)
-            ];
+        if let Some(part) = element_type.complex_part() {
+            let mask = u64::MAX >> (64 - part.bits());
+            let imaginary = (bits >> part.bits()) as u64;
+            return smallvec![b.constant(ty, low & mask), b.constant(ty, imaginary & mask)];
         }
         if half_precision::is_supported(element_type) {
             let value = tegula_scalar::decode_single(element_type, bits as u32);

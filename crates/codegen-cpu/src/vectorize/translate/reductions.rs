@@ -6,10 +6,14 @@ use crate::simd::half_precision;
 use crate::simd::ir::{BinaryOp, Reduction, Type, identity};
 use crate::vectorize::elementwise::{Lanes, combination, negative};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use tegula_expr::Term;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
+
+/// The reductions of one scalar: one for each part of a number.
+type Parts = SmallVec<[Reduction; 2]>;
 
 /// Translates a loop of the kernel's body with its iterations as lanes.
 pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Result<Run, Reason> {
@@ -33,11 +37,12 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
         let around = translator.builder.set_origin(Origin::of(statement));
         let combination = translator.combination(statement, carried, body)?;
         translator.builder.set_origin(around);
-        if let Some((which, op, value)) = combination {
+        if let Some((which, op, parts)) = combination {
             let origins = &mut translator.builder.body().origins;
-            origins.reductions.push(Origin::of(statement));
+            let origin = Origin::of(statement);
+            origins.reductions.extend(parts.iter().map(|_| origin));
             combined.push(Combined { carried: which, op });
-            values.push(value);
+            values.extend(parts);
         } else if translator.same_for_all(statement) {
             translator.hoisted.push(statement.clone());
         } else {
@@ -68,13 +73,12 @@ fn find_stores<'k>(block: &'k Block, out: &mut FxHashMap<usize, &'k [Term]>) -> 
 impl Translator<'_> {
     /// Translates a statement that combines a value into a carried scalar; `None` if the statement
     /// does not.
-    #[allow(clippy::type_complexity, reason = "which, how and what")]
     fn combination(
         &mut self,
         statement: &Statement,
         carried: &[ScalarId],
         body: &Block,
-    ) -> Result<Option<(usize, Binary, Reduction)>, Reason> {
+    ) -> Result<Option<(usize, Binary, Parts)>, Reason> {
         match statement {
             Statement::Compute {
                 result,
@@ -100,7 +104,6 @@ impl Translator<'_> {
     }
 
     /// `if condition { c op x } else { c }`.
-    #[allow(clippy::type_complexity, reason = "as its caller")]
     fn masked_combination(
         &mut self,
         condition: &Term,
@@ -108,7 +111,7 @@ impl Translator<'_> {
         results: &[ScalarId],
         carried: &[ScalarId],
         body: &Block,
-    ) -> Result<Option<(usize, Binary, Reduction)>, Reason> {
+    ) -> Result<Option<(usize, Binary, Parts)>, Reason> {
         let ([result], [kept], [made]) = (results, &otherwise.results[..], &then.results[..])
         else {
             return Ok(None);
@@ -151,12 +154,13 @@ impl Translator<'_> {
         self.mask = outer;
         let value = self.lanes_of(other)?;
         let (op, value) = self.added(*op, operands[1] == other, value);
-        let mut reduction = self.reduction(op, self.kernel.scalars[*result], &value)?;
-        let ty = self.builder.type_of(reduction.value);
-        let neutral = identity(reduction.op, ty);
-        let neutral = self.builder.constant(ty, neutral);
-        reduction.value = self.builder.select(yes, reduction.value, neutral);
-        Ok(Some((which, op, reduction)))
+        let mut parts = self.reduction(op, self.kernel.scalars[*result], &value)?;
+        for part in &mut parts {
+            let ty = self.builder.type_of(part.value);
+            let neutral = self.builder.constant(ty, identity(part.op, ty));
+            part.value = self.builder.select(yes, part.value, neutral);
+        }
+        Ok(Some((which, op, parts)))
     }
 
     /// Converts a subtraction from a carried scalar to an addition.
@@ -173,21 +177,23 @@ impl Translator<'_> {
         op: Binary,
         element_type: ElementType,
         value: &Lanes,
-    ) -> Result<Reduction, Reason> {
+    ) -> Result<Parts, Reason> {
         let exact = matches!(op, Binary::Maximum | Binary::Minimum);
         let not = || Reason::new(format!("{} of {element_type} in order", op.opcode()));
-        if half_precision::is_supported(element_type) && !exact || element_type.is_complex() {
+        if half_precision::is_supported(element_type) && !exact {
             return Err(not());
         }
-        let combination: BinaryOp = combination(op, element_type).ok_or_else(not)?;
-        let mut value = value[0];
-        if self.builder.type_of(value) == Type::Mask {
-            value = self.builder.truth(value);
-        }
-        Ok(Reduction {
-            op: combination,
-            value,
-        })
+        let op = match op {
+            // A sum of complex numbers is two sums.
+            Binary::Add if element_type.is_complex() => BinaryOp::Add,
+            _ => combination(op, element_type).ok_or_else(not)?,
+        };
+        let b = &mut self.builder;
+        let truths = value.iter().map(|&part| match b.type_of(part) {
+            Type::Mask => b.truth(part),
+            _ => part,
+        });
+        Ok(truths.map(|value| Reduction { op, value }).collect())
     }
 }
 

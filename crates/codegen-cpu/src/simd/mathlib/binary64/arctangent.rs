@@ -31,7 +31,7 @@ const ATAN: [f64; 12] = [
 const EIGHTH_LOW: f64 = 3.061_616_997_868_383e-17;
 
 /// The angle of the point `(x, y)`.
-pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
+pub(crate) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let (right, up) = (abs(b, x), abs(b, y));
     let steep = b.compare(Condition::Less, right, up);
     let low = b.select(steep, right, up);

@@ -22,6 +22,7 @@ mod trigonometric;
 use super::{abs, clamp, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::V;
+pub(super) use arctangent::atan2;
 pub(super) use exponential::{half_exp, quarter_expm1};
 pub(super) use logarithm::log;
 use tegula_ir::{Binary, Unary};

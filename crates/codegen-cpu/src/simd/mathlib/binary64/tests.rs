@@ -140,6 +140,8 @@ fn functions_of_one_number() {
         (Unary::Asinh, 4),
         (Unary::Acosh, 4),
         (Unary::Atanh, 4),
+        (Unary::Asin, 4),
+        (Unary::Acos, 4),
     ] {
         check(op, allowed);
     }
