@@ -118,19 +118,49 @@ impl CompileOptions {
     }
 }
 
-/// Checks an option by name. XLA's options are for another compiler and ignored. Others are errors,
-/// because they would be expected to have an effect.
+/// Options of XLA's that are true or false (`xla/xla.proto`, `DebugOptions`), of those that users set.
+const SWITCHES: [&str; 8] = [
+    "xla_embed_ir_in_executable",
+    "xla_cpu_enable_fast_math",
+    "xla_cpu_enable_fast_min_max",
+    "xla_cpu_enable_concurrency_optimized_scheduler",
+    "xla_dump_hlo_as_text",
+    "xla_dump_hlo_as_proto",
+    "xla_dump_hlo_as_html",
+    "xla_dump_hlo_as_dot",
+];
+
+/// Checks an option by name. XLA's options are for another compiler and ignored, but a value that
+/// XLA would refuse is an error. Others are errors, because they would be expected to have an effect.
+///
+/// An entry has the name (1) and an `xla.OptionOverrideProto` (2), whose field 1 is a string.
 fn check_override(entry: &[u8]) -> Result<(), Error> {
+    let mut name = String::new();
+    let mut text = None;
     for field in message(entry).fields() {
-        if let (1, Field::Bytes(name)) = field? {
-            let name = String::from_utf8_lossy(name);
-            if !name.starts_with("xla_") {
-                let message = format!("No such compile option: '{name}'");
-                return Err(Error::new(Code::InvalidArgument, message));
+        match field? {
+            (1, Field::Bytes(bytes)) => name = String::from_utf8_lossy(bytes).into_owned(),
+            (2, Field::Bytes(value)) => {
+                for field in message(value).fields() {
+                    if let (1, Field::Bytes(bytes)) = field? {
+                        text = Some(String::from_utf8_lossy(bytes).into_owned());
+                    }
+                }
             }
+            _ => {}
         }
     }
-    Ok(())
+    let problem = match text {
+        _ if !name.starts_with("xla_") => format!("No such compile option: '{name}'"),
+        Some(text)
+            if SWITCHES.contains(&&*name)
+                && !matches!(&*text.to_ascii_lowercase(), "true" | "false") =>
+        {
+            format!("While setting option {name}, '{text}' is not a valid bool value.")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(Code::InvalidArgument, problem))
 }
 
 #[cfg(test)]
@@ -164,6 +194,19 @@ mod tests {
             let _ = CompileOptions::read(&message[..len]);
         }
         assert!(CompileOptions::read(&[58, 5, 10, 3, b'b', b'a', b'd']).is_err());
+        let switch = |value: &str| {
+            let mut given = vec![10, value.len() as u8];
+            given.extend(value.as_bytes());
+            let mut entry = vec![10, 20];
+            entry.extend(b"xla_dump_hlo_as_text");
+            entry.extend([18, given.len() as u8]);
+            entry.extend(given);
+            let mut message = vec![58, entry.len() as u8];
+            message.extend(entry);
+            CompileOptions::read(&message)
+        };
+        assert!(switch("True").is_ok());
+        assert!(switch("perhaps").is_err());
         assert!(CompileOptions::read(&[0xff; 11]).is_err());
     }
 }

@@ -182,7 +182,10 @@ fn dots_of_every_type_and_odd_size() {
             ));
             // A few products are summed by a kernel.
             let shallow = (1..=8).contains(&k) && (m <= 4 || n <= 4);
-            let expected = if shallow { (1, 0) } else { (0, 1) };
+            // There is no routine for one row or column of wide integers.
+            let wide = ["s16", "u16", "s32", "u32", "s64", "u64"].contains(&lhs);
+            let is_kernel = shallow || wide && (m == 1 || n == 1);
+            let expected = if is_kernel { (1, 0) } else { (0, 1) };
             assert_eq!(steps(&module), expected);
         }
     }

@@ -82,6 +82,8 @@ pub(crate) struct Lower<'a, 'f> {
     imported: FxHashMap<&'static str, FuncRef>,
     /// The loops that are vectorised.
     vectors: &'a VectorPlan,
+    /// The address of the current row of each tile.
+    tile_rows: SmallVec<[Value; 2]>,
     /// Whether the arrays that the kernel reads do not change while the function runs.
     reads_stay: bool,
     /// The promoted elements, and the locations of the parameters.
@@ -188,6 +190,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             terms: vec![FxHashMap::default()],
             imported: FxHashMap::default(),
             vectors,
+            tile_rows: SmallVec::new(),
             reads_stay: true,
             registers: None,
             flag: None,
@@ -219,6 +222,16 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// Sets the address of a parameter from here on.
     pub(crate) fn set_base(&mut self, param: usize, base: Value) {
         self.bases[param] = base;
+    }
+
+    /// Sets the addresses of the current row of each tile.
+    fn set_tile_rows(&mut self, rows: SmallVec<[Value; 2]>) {
+        self.tile_rows = rows;
+    }
+
+    /// The address of the current row of a tile.
+    pub(crate) fn tile_row(&self, number: usize) -> Value {
+        self.tile_rows[number]
     }
 
     /// Opens a scope of known terms, which [`Self::close_terms`] closes.

@@ -8,6 +8,7 @@
 //!   several rows in one call.
 //! - [`mem2reg`]: promotion of array elements to registers.
 //! - [`operand_copy`]: copies of small arrays with permuted dimensions.
+//! - [`transposed_tile`]: copies of parts of arrays with lanes and rows exchanged.
 //! - [`shape_code`]: computations on symbolic dimensions.
 //! - [`target`]: Cranelift's settings and the CPU features that it may use.
 
@@ -24,4 +25,5 @@ pub(crate) mod row_loop;
 pub(crate) mod shape_code;
 pub(crate) mod simd_call;
 pub(crate) mod target;
+mod transposed_tile;
 pub(crate) mod types;

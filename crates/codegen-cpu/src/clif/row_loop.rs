@@ -239,6 +239,7 @@ impl<'a> Before<'a> {
                 (Source::Integer(Term::constant(0)), change)
             }
             Source::Scalar(..) | Source::Table => (source.clone(), Change::default()),
+            Source::Tile(_) => return None,
         })
     }
 

@@ -134,6 +134,7 @@ impl Lower<'_, '_> {
                 self.number(self.type_of(*id), value, input)
             }
             Source::Table => sine_table(self.builder),
+            Source::Tile(number) => self.tile_row(*number),
         }
     }
 

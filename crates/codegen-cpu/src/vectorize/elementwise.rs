@@ -281,6 +281,19 @@ fn integer_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<
             let x = b.and(x, mask);
             return Some(population(b, x));
         }
+        Unary::Popcnt => return Some(population(b, x)),
+        Unary::CountLeadingZeros if ty == Type::I64 => {
+            let upper = b.shift(BinaryOp::ShiftRight, x, 32);
+            let halves = [upper, x].map(|half| {
+                let half = b.convert(Conversion::Low, half, Type::I32);
+                leading_zeros(b, half)
+            });
+            let all = b.i32(32);
+            let below = b.add(halves[1], all);
+            let is_empty = b.compare(Condition::Equal, halves[0], all);
+            let zeros = b.select(is_empty, below, halves[0]);
+            return Some(b.convert(Conversion::ExtendUnsigned, zeros, Type::I64));
+        }
         Unary::CountLeadingZeros if ty == Type::I32 => {
             let mask = b.i32((u32::MAX >> (32 - from.bits())).cast_signed());
             let x = b.and(x, mask);
@@ -313,16 +326,26 @@ fn leading_zeros(b: &mut Builder, x: V) -> V {
 
 /// Population count: sums of ever wider fields.
 fn population(b: &mut Builder, x: V) -> V {
+    let ty = b.type_of(x);
     let mut sum = x;
-    for (shift, mask) in [(1, 0x5555_5555), (2, 0x3333_3333), (4, 0x0f0f_0f0f)] {
-        let mask = b.i32(mask);
+    for (shift, mask) in [(1, 0x55), (2, 0x33), (4, 0x0f)] {
+        let mask = b.integer(ty, i64::from_le_bytes([mask; 8]));
         let high = b.shift(BinaryOp::ShiftRight, sum, shift);
         let (low, high) = (b.and(sum, mask), b.and(high, mask));
         sum = b.add(low, high);
     }
-    let ones = b.i32(0x0101_0101);
-    let total = b.mul(sum, ones);
-    b.shift(BinaryOp::ShiftRight, total, 24)
+    if ty == Type::I32 {
+        let ones = b.i32(0x0101_0101);
+        let total = b.mul(sum, ones);
+        return b.shift(BinaryOp::ShiftRight, total, 24);
+    }
+    // Products of 64 bits take several instructions.
+    for shift in [8, 16, 32] {
+        let high = b.shift(BinaryOp::ShiftRight, sum, shift);
+        sum = b.add(sum, high);
+    }
+    let mask = b.integer(ty, 0x7f);
+    b.and(sum, mask)
 }
 
 fn integer_binary(b: &mut Builder, op: Binary, from: ElementType, x: V, y: V) -> Option<V> {

@@ -3,7 +3,7 @@
 use crate::analysis::affine_access::{Ranges, linear_index, merged, split};
 use crate::simd::mathlib::calls_function;
 use crate::vectorize::loop_versioning::{MIN_SAVED, Version, versions};
-use crate::vectorize::translate::{Reason, Run, domain_run, loop_run};
+use crate::vectorize::translate::{Reason, Run, TILE_LANES, domain_run, loop_run, run_of_tiles};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use tegula_expr::{Style, Term, Var, gcd, range_of};
@@ -96,6 +96,11 @@ impl fmt::Display for VectorPlan {
         }
         if let Some(Across { var, lanes }) = self.across {
             writeln!(f, "; blocks of {lanes} lanes along i{}", var.0)?;
+            if let Some((_, Version::Leaf(run))) = &self.domain {
+                for tile in &run.tiles {
+                    writeln!(f, "; a tile of parameter {}", tile.param)?;
+                }
+            }
         }
         let mut vars: Vec<&Var> = self.loops.keys().collect();
         vars.sort();
@@ -233,8 +238,14 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
                 choice.reasons.insert(0, reason);
             } else if choice.loops.is_empty() {
                 choice.across = across(kernel, outer);
-                let rows = match choice.across {
-                    Some(_) => Version::Leaf(run),
+                let rows = match &mut choice.across {
+                    Some(across) => {
+                        let tiled = run_of_tiles(kernel, others, at_most, across.var);
+                        if tiled.is_ok() {
+                            across.lanes = TILE_LANES;
+                        }
+                        Version::Leaf(tiled.unwrap_or(run))
+                    }
                     None => by_rows(run),
                 };
                 choice.domain = Some((count, rows));

@@ -17,7 +17,7 @@ use crate::program::contraction::{Contraction, Label, Labels, is_product_of};
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
-use tegula_ir::{ArrayShape, Module, Op};
+use tegula_ir::{ArrayShape, ElementType, Module, Op};
 
 /// The most reshapes and transpositions to look through in a row.
 const MAX_LOOKED_THROUGH: usize = 16;
@@ -79,7 +79,7 @@ impl Fold<'_> {
         let Some(mut contraction) = Contraction::of_dot(dims, ranks.0, ranks.1) else {
             return;
         };
-        if self.is_shallow(&contraction, shape(lhs), shape(rhs)) {
+        if self.is_shallow(&contraction, [shape(lhs), shape(rhs)]) {
             return;
         }
         // The result comes first, while each of its dimensions still has one label.
@@ -95,7 +95,7 @@ impl Fold<'_> {
     }
 
     /// Whether a product has so few terms or columns that it would mostly waste a routine's tiles.
-    fn is_shallow(&self, product: &Contraction, lhs: &ArrayShape, rhs: &ArrayShape) -> bool {
+    fn is_shallow(&self, product: &Contraction, [lhs, rhs]: [&ArrayShape; 2]) -> bool {
         let Some(sizes) = product.sizes(lhs, rhs) else {
             return false;
         };
@@ -110,13 +110,22 @@ impl Fold<'_> {
         let batch = batch.filter(|label| product.out.contains(label));
         let batch: usize = batch.map(|&label| sizes[label as usize]).product();
         let depth = of(&product.lhs, false);
-        let few = [&product.lhs, &product.rhs].map(|side| of(side, true) <= batch * FEW);
+        let free = [&product.lhs, &product.rhs].map(|side| of(side, true));
+        let few = free.map(|count| count <= batch * FEW);
+        // There are routines for one row or column of floats, but not of integers wider than a byte;
+        // and none for many products of one row and one column each.
+        let all = |test: fn(ElementType) -> bool| [lhs, rhs].iter().all(|s| test(s.element_type));
+        let is_vector = free.contains(&batch) && all(|ty| ty.is_integer() && ty.bits() > 8);
+        let are_rows = free == [batch; 2]
+            && batch > FEW
+            && all(|ty| matches!(ty, ElementType::F32 | ElementType::F64));
+        let is_vector = self.shallow > 0 && (is_vector || are_rows);
         let products = sizes
             .iter()
             .try_fold(1usize, |n, &size| n.checked_mul(size));
         let is_small =
             self.shallow > 0 && products.is_some_and(|n| (1..=FEW_PRODUCTS).contains(&n));
-        is_small || (1..=self.shallow).contains(&depth) && (few[0] || few[1])
+        is_small || is_vector || (1..=self.shallow).contains(&depth) && (few[0] || few[1])
     }
 
     /// The value that can be read instead of the operand; the contraction is adapted to its

@@ -88,6 +88,11 @@ impl Draft {
         (&pending.op, &pending.operands)
     }
 
+    /// The operation of an instruction of this draft.
+    pub fn op(&self, id: DraftId) -> &Op {
+        &self.instructions[id.0].op
+    }
+
     /// The shape of an instruction of this draft.
     pub fn shape(&self, id: DraftId) -> &Shape {
         &self.instructions[id.0].shape

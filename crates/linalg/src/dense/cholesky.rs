@@ -56,6 +56,9 @@ impl Cholesky {
     }
 }
 
+/// Up to this many rows, elements take less time one by one than in lanes.
+const SMALL: usize = 4;
+
 struct Factor<T: Number> {
     n: usize,
     lower: bool,
@@ -86,14 +89,19 @@ impl<T: Number> Routine for Factor<T> {
                     }
                 }
             }
-            for first in (0..n).step_by(LANES) {
-                if is_stopped() {
-                    return;
+            let mut blocks = (0..n).step_by(LANES);
+            let is_definite = match n <= SMALL {
+                true => self.elements::<V>(&output),
+                false => {
+                    blocks.all(|first| is_stopped() || self.columns::<V, ROWS>(&output, first))
                 }
-                if !self.columns::<V, ROWS>(&output, first) {
-                    core::slice::from_raw_parts_mut(self.output, n * n).fill(T::of(T::Real::NAN));
-                    return;
-                }
+            };
+            if is_stopped() {
+                return;
+            }
+            if !is_definite {
+                core::slice::from_raw_parts_mut(self.output, n * n).fill(T::of(T::Real::NAN));
+                return;
             }
             for i in 0..n {
                 for j in i + 1..n {
@@ -110,6 +118,50 @@ impl<T: Number> Routine for Factor<T> {
 }
 
 impl<T: Number> Factor<T> {
+    /// Computes the lower factor of a small matrix element by element; returns whether the matrix is
+    /// positive definite.
+    ///
+    /// # Safety
+    /// As [`Cholesky::run`].
+    #[inline(always)]
+    unsafe fn elements<V: Vectors>(&self, output: &Matrix<T>) -> bool {
+        // SAFETY: the caller promises the matrix and the CPU.
+        unsafe {
+            for j in 0..self.n {
+                let pivot = Self::less_before::<V>(output, j, j).real();
+                // NaN is not greater than zero, either.
+                let is_positive = pivot > T::Real::ZERO;
+                if !is_positive {
+                    return false;
+                }
+                let root = pivot.root();
+                output.set(j, j, T::of(root));
+                let reciprocal = T::of(root.reciprocal());
+                for i in j + 1..self.n {
+                    let element = Self::less_before::<V>(output, i, j).times(reciprocal);
+                    output.set(i, j, element);
+                }
+            }
+        }
+        true
+    }
+
+    /// An element minus the products of the elements before column `j` in rows `i` and `j`.
+    ///
+    /// # Safety
+    /// As [`Cholesky::run`].
+    #[inline(always)]
+    unsafe fn less_before<V: Vectors>(output: &Matrix<T>, i: usize, j: usize) -> T {
+        // SAFETY: the caller promises the matrix and the CPU.
+        unsafe {
+            let mut sum = output.get(i, j);
+            for k in 0..j {
+                sum = sum.less_product::<V>(output.get(i, k), output.get(j, k).conjugate());
+            }
+            sum
+        }
+    }
+
     /// Computes some columns of the lower factor, given all columns before them; returns whether
     /// the matrix is positive definite up to there.
     ///

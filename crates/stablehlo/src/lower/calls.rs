@@ -5,7 +5,7 @@ use crate::Error;
 use crate::mlir::{Attribute, Block, Operation, Type, ValueId};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tegula_ir::{CustomCall, Layout, Op, Shape};
+use tegula_ir::{CustomCall, Direction, Layout, Op, Shape};
 
 /// Custom calls that return their operand; they are annotations for a partitioner or a scheduler.
 const IDENTITIES: &[&str] = &[
@@ -302,10 +302,24 @@ impl<'m> Lowerer<'m> {
         } else {
             dimension
         };
+        let comparator = self.called_computation(access, comparator)?;
+        if let &[array, places] = arrays
+            && dimension == rank - 1
+            && *frame.op(places) == Op::Iota(dimension)
+            && let Some(largest) = self.orders_by_size(comparator)
+            && let Some(k) = self.last_size(access)?
+        {
+            let op = Op::TopK {
+                k,
+                largest,
+                is_stable: None,
+            };
+            return self.push_results(access, frame, op, &[array]);
+        }
         let op = Op::Sort {
             dimension,
             is_stable: true,
-            to_apply: self.called_computation(access, comparator)?,
+            to_apply: comparator,
         };
         let sorted = self.push(frame, op, arrays, None)?;
         let sorted = match arrays.len() {
@@ -329,6 +343,32 @@ impl<'m> Lowerer<'m> {
             results.push(self.push(frame, op, &[array], None)?);
         }
         self.bind_all(access, frame, &results)
+    }
+
+    /// Whether a comparator puts the larger (true) or the smaller (false) of its first two operands
+    /// first; `None` if it does something else.
+    fn orders_by_size(&self, comparator: tegula_ir::ComputationId) -> Option<bool> {
+        let module = self.builder.module();
+        let computation = &module.computations[comparator];
+        let root = &module[computation.root];
+        let first = computation.parameters.get(..2)?;
+        let Op::Compare { direction, .. } = root.op else {
+            return None;
+        };
+        match direction {
+            Direction::Gt if root.operands[..] == *first => Some(true),
+            Direction::Lt if root.operands[..] == *first => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The last dimension's size of the first result, if it is known.
+    fn last_size(&self, access: &Access<'m>) -> Result<Option<i64>, Error> {
+        let shape = self.result_shape(access, 0, None)?;
+        let dims = shape
+            .as_array()
+            .and_then(tegula_ir::ArrayShape::static_dims);
+        Ok(dims.and_then(|dims| dims.last().copied()))
     }
 
     pub(super) fn called_computation(

@@ -52,6 +52,10 @@ impl Frame {
         Ok(local)
     }
 
+    pub(super) fn op(&self, local: Local) -> &Op {
+        self.draft.op(local)
+    }
+
     pub(super) fn shape(&self, local: Local) -> &Shape {
         self.draft.shape(local)
     }

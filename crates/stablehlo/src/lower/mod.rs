@@ -331,10 +331,15 @@ fn collect_constants<'m>(
     operation: &'m Operation,
     constants: &mut FxHashMap<ValueId, &'m Operation>,
 ) {
-    let is_constant = matches!(
-        &*operation.name,
-        "stablehlo.constant" | "chlo.constant" | "stablehlo.iota"
-    );
+    let is_constant = match &*operation.name {
+        "stablehlo.constant" | "chlo.constant" | "stablehlo.iota" => true,
+        // JAX states the sharding of constants, too, and then moves both out of a comparator.
+        "sdy.sharding_constraint" => {
+            let mut operands = operation.operands.iter();
+            operands.all(|value| constants.contains_key(value))
+        }
+        _ => false,
+    };
     if let (true, [result]) = (is_constant, operation.results.as_slice()) {
         constants.insert(*result, operation);
     }

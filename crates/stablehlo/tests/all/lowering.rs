@@ -264,3 +264,24 @@ func.func private @top(%x: tensor<3x9xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>
     let text = print_module(&module, PrintStyle::Short);
     assert!(text.contains("topk(x), k=2, largest=true"), "{text}");
 }
+
+#[test]
+fn a_comparator_captures_constants_whose_sharding_is_stated() {
+    let text = r#"
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %c = sdy.sharding_constraint %zero <@mesh, []> : tensor<f32>
+  %0 = "stablehlo.sort"(%x) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.maximum %a, %c : tensor<f32>
+    %2 = stablehlo.maximum %b, %c : tensor<f32>
+    %3 = stablehlo.compare LT, %1, %2, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %3 : tensor<i1>
+  }) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}"#;
+    let module = read(text.as_bytes().to_vec()).expect("valid");
+    let module = to_module(&module).expect("it can be translated");
+    verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
+}

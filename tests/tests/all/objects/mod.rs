@@ -49,7 +49,7 @@ fn run(module: &Module, inputs: &[Literal], cpu: IsaLevel, name: &str) -> Option
             )
         }
         Err(Failure::Compile(error)) if error.kind == ErrorKind::Unsupported => None,
-        Err(error) => panic!("{name}: {error:?}"),
+        Err(error) => panic!("{name}: {error:?}\n{}", module.source),
     };
     let _ = std::fs::remove_dir_all(folder);
     outputs

@@ -2,14 +2,16 @@
 //! blocks of rows.
 
 use super::{Lower, Values};
+use crate::abi::LINE_SHIFT;
 use crate::clif::counted_loop::CountedLoop;
+use crate::clif::transposed_tile::TileCopy;
 use crate::error::Error;
 use crate::origin::Origin;
 use crate::vectorize::loop_versioning::Version;
 use crate::vectorize::select_loops::{Across, VectorPlan};
-use crate::vectorize::translate::Run;
+use crate::vectorize::translate::{Run, TILE_BYTES};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
@@ -138,12 +140,88 @@ impl<'a> Lower<'a, '_> {
         let left = self.builder.ins().isub(lanes, first);
         let most = self.integer(types::I64, across.lanes);
         let n = self.builder.ins().smin(left, most);
-        let done = self.count(begin, end, Some(across.var), &[], &mut |lower, _, _| {
+        let done = match run.tiles.is_empty() {
+            true => self.rows_of_block(run, across.var, [begin, end], [first, n]),
+            false => self.strips_of_block(run, across.var, [begin, end], [first, n]),
+        };
+        self.close_terms();
+        turn.close(self.builder, across.lanes, &[]);
+        done
+    }
+
+    /// Computes `n` lanes from lane `first` on in each of these rows.
+    fn rows_of_block(
+        &mut self,
+        run: &Run,
+        row: Var,
+        [begin, end]: [Value; 2],
+        lanes: [Value; 2],
+    ) -> Result<(), Error> {
+        self.count(begin, end, Some(row), &[], &mut |lower, _, _| {
+            lower.run_of_lanes(run, lanes, &[], &[])?;
+            Ok(Values::new())
+        })?;
+        Ok(())
+    }
+
+    /// The same in strips of as many rows as the tiles have, which are made before each.
+    fn strips_of_block(
+        &mut self,
+        run: &Run,
+        row: Var,
+        [begin, end]: [Value; 2],
+        [first, n]: [Value; 2],
+    ) -> Result<(), Error> {
+        let tiles = &run.tiles;
+        let most = tiles.iter().map(|tile| TileCopy::rows_at_most(tile.bytes));
+        let most = most.min().unwrap_or(1);
+        let slot = StackSlotData::new(
+            StackSlotKind::ExplicitSlot,
+            (TILE_BYTES * tiles.len() as i64) as u32,
+            LINE_SHIFT,
+        );
+        let slot = self.builder.create_sized_stack_slot(slot);
+        let strip = CountedLoop::open(self.builder, begin, end, &[]);
+        let start = strip.counter;
+        let left = self.builder.ins().isub(end, start);
+        let most_rows = self.integer(types::I64, most);
+        let rows = self.builder.ins().smin(left, most_rows);
+        // Terms known here are those of the first row.
+        self.open_terms();
+        self.set_var(row, start);
+        self.set_var(run.lane, first);
+        let mut bases = SmallVec::<[Value; 2]>::new();
+        for (place, tile) in (0..).step_by(TILE_BYTES as usize).zip(tiles) {
+            let to = self.builder.ins().stack_addr(types::I64, slot, place);
+            let distance = self.term_value(&tile.distance);
+            let bytes = i64::from(tile.bytes);
+            let copy = TileCopy {
+                bytes: tile.bytes,
+                from: self.address_of(tile.param, &tile.first),
+                distance: self.builder.ins().imul_imm_s(distance, bytes),
+                to,
+                lanes: n,
+                rows,
+            };
+            copy.emit(self.builder);
+            bases.push(to);
+        }
+        self.close_terms();
+        let stop = self.builder.ins().iadd(start, rows);
+        let done = self.count(start, stop, Some(row), &[], &mut |lower, at, _| {
+            let ins = &mut lower.builder;
+            let before = ins.ins().isub(at, start);
+            let current = bases.iter().zip(tiles).map(|(&base, tile)| {
+                let row_bytes = TileCopy::row_bytes(tile.bytes);
+                let before = ins.ins().imul_imm_s(before, row_bytes);
+                ins.ins().iadd(base, before)
+            });
+            let current = current.collect();
+            lower.set_tile_rows(current);
             lower.run_of_lanes(run, [first, n], &[], &[])?;
             Ok(Values::new())
         });
-        self.close_terms();
-        turn.close(self.builder, across.lanes, &[]);
+        strip.close(self.builder, most, &[]);
         done.map(|_| ())
     }
 

@@ -5,6 +5,17 @@ use crate::error::Error;
 use crate::simd::ir::{BinaryOp, Condition, Fused, QUIET, Type, UnaryOp};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::FunctionBuilder;
+
+/// Selects bytes of two vectors of bytes: 0 to 15 are the first's, 16 to 31 the second's.
+pub(crate) fn shuffled(
+    builder: &mut FunctionBuilder<'_>,
+    [a, b]: [Value; 2],
+    bytes: [u8; 16],
+) -> Value {
+    let mask = builder.func.dfg.immediates.push(bytes.to_vec().into());
+    builder.ins().shuffle(a, b, mask)
+}
 
 impl Emitter<'_, '_> {
     pub(super) fn bitcast(&mut self, to: ir::Type, value: Value) -> Value {
@@ -18,9 +29,8 @@ impl Emitter<'_, '_> {
 
     /// Selects bytes of two vectors: 0 to 15 are the first's, 16 to 31 the second's.
     pub(super) fn shuffle(&mut self, a: Value, b: Value, bytes: [u8; 16]) -> Value {
-        let (a, b) = (self.bitcast(types::I8X16, a), self.bitcast(types::I8X16, b));
-        let mask = self.builder.func.dfg.immediates.push(bytes.to_vec().into());
-        self.builder.ins().shuffle(a, b, mask)
+        let vectors = [a, b].map(|v| self.bitcast(types::I8X16, v));
+        shuffled(self.builder, vectors, bytes)
     }
 
     /// A product and a sum or difference, rounded once if the machine supports that.

@@ -53,10 +53,10 @@ impl Emitter<'_, '_> {
             (Conversion::Low, ..) => smallvec![self.narrow(a)],
             (Conversion::FromHalf, ..) => {
                 smallvec![Binary16::of_lanes(self.builder).half_to_f32(a[0])]
-            },
+            }
             (Conversion::RoundHalf, ..) => {
                 smallvec![Binary16::of_lanes(self.builder).rounded_to_half(a[0])]
-            },
+            }
             (Conversion::ToHalf, ..) => {
                 let mut halves = Binary16::of_lanes(self.builder);
                 let number = halves.rounded_to_half(a[0]);

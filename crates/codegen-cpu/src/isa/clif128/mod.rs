@@ -5,6 +5,7 @@
 //! lane by lane.
 
 mod arithmetic;
+pub(crate) use arithmetic::shuffled;
 mod conversions;
 pub(crate) mod half_precision;
 mod masks;

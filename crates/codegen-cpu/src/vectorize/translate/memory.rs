@@ -331,6 +331,10 @@ impl Translator<'_> {
         if self.kernel.params[param].element_type != ElementType::C64 {
             return Ok(None);
         }
+        if let Some(access) = self.tile_access(param, index) {
+            let halves = [false, true].map(|high| self.builder.load_half(access, high, None));
+            return Ok(Some(SmallVec::from_slice(&halves)));
+        }
         let (access, at) = self.place(param, index, 0)?;
         let (b, mask) = (&mut self.builder, self.mask);
         let pair = match at {
@@ -374,6 +378,9 @@ impl Translator<'_> {
             if let Some((_, joined)) = joined {
                 return Ok(joined);
             }
+        }
+        if let Some(access) = self.tile_access(param, index) {
+            return Ok(self.builder.load(access, ty, None));
         }
         let (access, at) = self.place(param, index, part)?;
         let (b, mask) = (&mut self.builder, self.mask);

@@ -7,6 +7,7 @@ mod indices;
 mod lane_runs;
 mod memory;
 mod reductions;
+mod tiles;
 
 use super::contract_fma::Products;
 use super::elementwise::{Lanes, compute, lane_type, select};
@@ -24,6 +25,7 @@ use tegula_expr::{Term, Var, VarRanges, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access as Use, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
+pub(crate) use tiles::{TILE_BYTES, TILE_LANES, Tile, run_of_tiles};
 
 /// The reason why a loop stays scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(crate) enum Source {
     Scalar(ScalarId, usize),
     /// The address of the table of 2/pi.
     Table,
+    /// The address of the current row of a tile, by number.
+    Tile(usize),
 }
 
 /// A carried scalar that is combined over the lanes.
@@ -74,6 +78,8 @@ pub(crate) struct Run {
     pub combined: Vec<Combined>,
     /// The number of accesses by gather or scatter.
     pub gathers: usize,
+    /// The parts of arrays that are transposed before the rows of a block.
+    pub tiles: Vec<Tile>,
     /// The maximum number of lanes.
     pub lanes_at_most: Option<i64>,
     /// Terms over symbols. At sizes at which one has more than 32 bits, the body is not valid.
@@ -111,6 +117,9 @@ pub(crate) struct Translator<'k> {
     /// Uniform conditions of the enclosing branches, each 1 or 0.
     taken: Vec<Term>,
     gathers: usize,
+    /// The dimension along which a block's rows go, if arrays may be read by tiles.
+    row: Option<Var>,
+    tiles: Vec<Tile>,
     guards: Vec<Term>,
     hoisted: Vec<Statement>,
     /// Carried scalars of the vectorised loop.
@@ -146,6 +155,8 @@ impl<'k> Translator<'k> {
             loaded: FxHashMap::default(),
             taken: Vec::new(),
             gathers: 0,
+            row: None,
+            tiles: Vec::new(),
             guards: Vec::new(),
             hoisted: Vec::new(),
             carried: FxHashSet::default(),
@@ -581,6 +592,7 @@ impl<'k> Translator<'k> {
             builder,
             mut sources,
             gathers,
+            tiles,
             guards,
             hoisted,
             ranges,
@@ -598,6 +610,7 @@ impl<'k> Translator<'k> {
             hoisted,
             combined,
             gathers,
+            tiles,
             guards,
             lanes_at_most: last.checked_add(1).filter(|&n| n < i64::from(i32::MAX)),
         }
@@ -645,11 +658,22 @@ pub(crate) fn domain_run(
     merged: &[Var],
     extent: Option<i64>,
 ) -> Result<Run, Reason> {
+    domain_run_in_rows(kernel, merged, extent, None)
+}
+
+/// The same; arrays may be read by tiles for rows along a dimension.
+fn domain_run_in_rows(
+    kernel: &Kernel,
+    merged: &[Var],
+    extent: Option<i64>,
+    row: Option<Var>,
+) -> Result<Run, Reason> {
     let &lane = kernel
         .domain
         .last()
         .ok_or_else(|| Reason::new("a kernel without a domain"))?;
     let mut translator = Translator::new(kernel, lane, merged, extent);
+    translator.row = row;
     translator.outermost(&kernel.body)?;
     Ok(translator.finish(Vec::new()))
 }

@@ -45,7 +45,8 @@ pub(in crate::isa::x64) fn read(
     let every = body.every(index)?;
     let storage = body.accesses[access as usize].storage;
     let fits = matches!(every.stride, 2 | 3 | 4 | 8 | 16) && every.first < every.stride;
-    let plain = set == InstructionSet::Avx512 && !body.is_wide() && storage.bytes == 4;
+    let lane_bytes = if body.is_wide() { 8 } else { 4 };
+    let plain = set == InstructionSet::Avx512 && storage.bytes == lane_bytes;
     // An access without whole blocks begins at its own element.
     let placed = every.first == 0 || body.blocks.contains(&access);
     (fits && plain && placed && mask.is_none()).then_some(every)
@@ -169,10 +170,23 @@ fn reads_memory(op: Op) -> bool {
     )
 }
 
-/// The number of lanes of a vector.
-const LANES: u32 = 16;
-
 impl Select<'_> {
+    /// The lanes of a vector, which has 64 bytes.
+    fn strided_lanes(&self) -> u32 {
+        self.lanes() as u32
+    }
+
+    /// The bytes of a lane.
+    fn strided_bytes(&self) -> u32 {
+        64 / self.strided_lanes()
+    }
+
+    /// The index vector that selects lanes of two vectors; those of the second follow the first's.
+    fn selection_of_lanes(&mut self, lanes: impl Fn(u32) -> u32) -> VReg {
+        let words = self.strided_bytes() / 4;
+        self.selection((0..16).map(|word| lanes(word / words) * words + word % words))
+    }
+
     /// A gather for which [`read`] returns the elements.
     pub(in crate::isa::x64) fn strided(
         &mut self,
@@ -185,17 +199,18 @@ impl Select<'_> {
             let levels = stride.trailing_zeros();
             return self.halved(access, (stride, levels, first), 0, u);
         }
+        let lanes = self.strided_lanes();
         let mut picked = self.part(access, (stride, 0), u)?;
         for part in 1..stride {
             let loaded = self.part(access, (stride, part), u)?;
-            let selection = self.selection((0..LANES).map(|lane| {
+            let selection = self.selection_of_lanes(|lane| {
                 let element = lane * stride + first;
-                match element / LANES {
-                    at if at == part => LANES + element % LANES,
+                match element / lanes {
+                    at if at == part => lanes + element % lanes,
                     0 if part == 1 => element,
                     _ => lane,
                 }
-            }));
+            });
             picked = self.pick(selection, [picked, loaded]);
         }
         Some(picked)
@@ -221,7 +236,7 @@ impl Select<'_> {
         let of = (stride, level, first & !(1 << level));
         let low = self.halved(access, of, 2 * at, u)?;
         let high = self.halved(access, of, 2 * at + 1, u)?;
-        let selection = self.selection((0..LANES).map(|lane| 2 * lane + odd));
+        let selection = self.selection_of_lanes(|lane| 2 * lane + odd);
         let picked = self.pick(selection, [low, high]);
         self.loaded.halves.push((key, picked));
         Some(picked)
@@ -240,7 +255,10 @@ impl Select<'_> {
                 let mask = self.part_mask(true, (stride, part), u)?;
                 let place = self.part_place(group.access, (stride, part), u);
                 let sources = [(place, Size::R64), (Source::Register(value), Size::Zmm)];
-                let code = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
+                let code = match self.strided_bytes() {
+                    4 => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+                    _ => Code::EVEX_Vmovupd_zmmm512_k1z_zmm,
+                };
                 self.asm.effect(code, &sources, mask);
             }
         }
@@ -249,19 +267,19 @@ impl Select<'_> {
 
     /// Interleaves three vectors.
     fn threes(&mut self, values: &[VReg]) -> Vec<VReg> {
-        let stride = values.len() as u32;
+        let (stride, lanes) = (values.len() as u32, self.strided_lanes());
         let mut parts = Vec::new();
         for part in 0..stride {
             let mut put = values[0];
             for (from, &value) in (1..).zip(&values[1..]) {
-                let selection = self.selection((0..LANES).map(|lane| {
-                    let element = LANES * part + lane;
+                let selection = self.selection_of_lanes(|lane| {
+                    let element = lanes * part + lane;
                     match element % stride {
-                        of if of == from => LANES + element / stride,
+                        of if of == from => lanes + element / stride,
                         0 if from == 1 => element / stride,
                         _ => lane,
                     }
-                }));
+                });
                 put = self.pick(selection, [put, value]);
             }
             parts.push(put);
@@ -275,9 +293,9 @@ impl Select<'_> {
     fn interleaved_halves(&mut self, values: Vec<VReg>) -> Vec<VReg> {
         let count = values.len();
         let mut sequences: Vec<Vec<VReg>> = values.into_iter().map(|v| vec![v]).collect();
-        let [low, high] = [0, LANES / 2].map(|first| {
-            self.selection((0..LANES).map(|lane| first + lane / 2 + LANES * (lane % 2)))
-        });
+        let lanes = self.strided_lanes();
+        let [low, high] = [0, lanes / 2]
+            .map(|first| self.selection_of_lanes(|lane| first + lane / 2 + lanes * (lane % 2)));
         while sequences.len() > 1 {
             let half = sequences.len() / 2;
             let (lower, upper) = sequences.split_at(half);
@@ -304,11 +322,11 @@ impl Select<'_> {
 
     /// The memory operand of one of the vectors that contain all of the lanes' blocks.
     fn part_place(&mut self, access: u32, (stride, part): (u32, u32), u: usize) -> Source {
-        let elements = LANES * (u as u32 * stride + part);
+        let elements = self.strided_lanes() * (u as u32 * stride + part);
         Source::Memory {
             base: self.pointers[access as usize],
             index: Some(self.start(stride)),
-            displacement: 4 * elements as i32,
+            displacement: (self.strided_bytes() * elements) as i32,
         }
     }
 
@@ -327,7 +345,10 @@ impl Select<'_> {
             size: Size::Zmm,
             mask: mask.map(|mask| (mask, true)),
         };
-        let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+        let code = match self.strided_bytes() {
+            4 => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+            _ => Code::EVEX_Vmovupd_zmm_k1z_zmmm512,
+        };
         self.asm.op(code, target, &[(place, Size::R64)], None);
         self.loaded.parts.push((key, register));
         Some(register)
@@ -341,18 +362,20 @@ impl Select<'_> {
         (stride, part): (u32, u32),
         u: usize,
     ) -> Option<Option<VReg>> {
-        let elements = LANES * part..LANES * (part + 1);
+        let lanes = self.strided_lanes();
+        let elements = lanes * part..lanes * (part + 1);
         let Some(left) = self.left.filter(|_| self.tails.is_some()) else {
-            let last = stride * (LANES - 1);
+            let last = stride * (lanes - 1);
             let inside = |element: u32| u16::from(whole || element <= last);
-            let lanes = elements.rev().fold(0, |bits, e| (bits << 1) | inside(e));
-            return Some((lanes != u16::MAX).then(|| self.constant_lanes(lanes)));
+            let all = u16::MAX >> (16 - lanes);
+            let bits = elements.rev().fold(0, |bits, e| (bits << 1) | inside(e));
+            return Some((bits != all).then(|| self.constant_lanes(bits)));
         };
         let key = (whole, u, stride, part);
         if let Some(&(_, known)) = self.loaded.masks.iter().find(|(k, _)| *k == key) {
             return Some(Some(known));
         }
-        let first = LANES * u as u32;
+        let first = lanes * u as u32;
         let lane = |element: u32| match whole {
             true => first + element / stride,
             false => first + element.div_ceil(stride),
@@ -373,18 +396,20 @@ impl Select<'_> {
         if let Some(&(_, start)) = known {
             return start;
         }
-        let times = |more: u32| Source::Memory {
-            base: self.lane,
-            index: Some((self.lane, more)),
-            displacement: 0,
-        };
+        let bytes = self.strided_bytes();
         let start = match stride {
-            2 => (self.lane, 8),
-            3 => (self.asm.address(times(2)), 4),
-            4 => (self.asm.address(times(1)), 8),
+            3 => {
+                let times = Source::Memory {
+                    base: self.lane,
+                    index: Some((self.lane, 2)),
+                    displacement: 0,
+                };
+                (self.asm.address(times), bytes)
+            }
+            // A power of two.
             _ => {
-                let mut start = self.asm.address(times(1));
-                for _ in 0..stride.trailing_zeros() - 2 {
+                let mut start = self.lane;
+                for _ in 0..(stride * bytes / 8).trailing_zeros() {
                     start = self.asm.sum(start, Some(start), 0);
                 }
                 (start, 8)
