@@ -5,7 +5,8 @@ use crate::builder::is_immediate;
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, NodeId, Program, ValueId};
 use tegula_ir::{
-    ComputationBuilder, ComputationId, Error, FusionKind, InstructionId, Layout, Module, Op, Shape,
+    ArrayShape, ComputationBuilder, ComputationId, Error, FusionKind, InstructionId, Layout,
+    Module, Op, Shape,
 };
 use tegula_layout::assign::{Assignment, Kernel, with_layout};
 
@@ -15,6 +16,29 @@ pub(super) enum Prepared {
     Plain,
     /// A fusion of this computation.
     Fusion(ComputationId),
+}
+
+/// An instruction's operation in a program with assigned layouts. The meaning of a bitcast depends on
+/// layouts; one of a row-major array to a row-major array of the same type is a reshape.
+pub(super) fn written_op(module: &Module, instruction: InstructionId) -> Op {
+    let op = module.op_to_run(instruction);
+    let is_row_major = |shape: &ArrayShape| {
+        let layout = shape.layout.as_ref();
+        layout.is_none_or(|layout| layout.is_row_major())
+    };
+    let own = &module[instruction];
+    let operand = own.operands.first().map(|&id| &module[id].shape);
+    match (operand.and_then(Shape::as_array), own.shape.as_array()) {
+        (Some(from), Some(to))
+            if op == Op::Bitcast
+                && from.element_type == to.element_type
+                && is_row_major(from)
+                && is_row_major(to) =>
+        {
+            Op::Reshape
+        }
+        _ => op,
+    }
 }
 
 /// The instructions that hold values inside a computation, with their layouts.
@@ -145,7 +169,7 @@ pub(super) fn run_kernel(
     let node = &program.nodes[kernel.root];
     match prepared {
         Prepared::Plain => {
-            let mut op = module.op_to_run(node.origin);
+            let mut op = written_op(module, node.origin);
             op.map_computations(|id| imported.get(&id).copied().unwrap_or(id));
             operation(new, assignment, module, kernel.root, op, env, &layout)
         }

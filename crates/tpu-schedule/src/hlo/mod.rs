@@ -8,7 +8,7 @@ mod steps;
 
 use super::Schedule;
 use super::builder::is_immediate;
-use kernels::{Env, Prepared, layout_of, operation, tuple_of};
+use kernels::{Env, Prepared, layout_of, operation, tuple_of, written_op};
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, ValueId};
 use tegula_ir::{ComputationId, Error, InstructionId, Module, ModuleBuilder, Op};
@@ -115,7 +115,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// An instruction's operation, with the computations that it calls copied to the new module.
     fn import(&mut self, instruction: InstructionId) -> Result<Op, Error> {
-        let mut op = self.module.op_to_run(instruction);
+        let mut op = written_op(self.module, instruction);
         for callee in op.called_computations() {
             self.import_computation(callee)?;
         }

@@ -2,7 +2,7 @@
 //! tuple: the contents of its states' places, followed by what its parts read from outside.
 
 use super::copies::{Slice, done, slices, start};
-use super::kernels::{Env, Prepared, elements, held, layout_of, run_kernel, tuple_of};
+use super::kernels::{Env, Prepared, elements, held, layout_of, run_kernel, tuple_of, written_op};
 use super::{Views, Writer};
 use crate::{BufferId, Held, Schedule, Source, Step};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -403,7 +403,7 @@ impl Text<'_> {
                 let name = format!("bitcast.{}", name.unwrap_or("view"));
                 let op = match self.views {
                     Views::Bitcasts => Op::Bitcast,
-                    Views::Operations => self.module[self.program.nodes[*root].origin].op.clone(),
+                    Views::Operations => written_op(self.module, self.program.nodes[*root].origin),
                 };
                 let view = new.push_named(Some(&name), op, &[from], Some(self.shape(*to)))?;
                 now.insert(*to, view);

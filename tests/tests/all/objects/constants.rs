@@ -113,6 +113,22 @@ fn constants_inside_of_loops_are_computed_once() {
     assert!(arena < 96 * 96 * 4, "{arena}");
 }
 
+/// The bits of a constant under another type have its place, so that their copy is none.
+#[test]
+fn bits_of_constants_are_read_as_another_type() {
+    let module = program(
+        "ENTRY e {
+         c = s32[] constant(1)
+         b = bf16[2] bitcast-convert(c)
+         f = pred[2] is-finite(b)
+         one = bf16[] constant(1)
+         all = bf16[2] broadcast(one), dimensions={}
+         s = bf16[2] select(f, b, all)
+         ROOT r = (s32[], bf16[2]) tuple(c, s) }",
+    );
+    is_as_a_run(&module, "bits");
+}
+
 /// A table of a function that is made of nothing becomes a constant; a number that is repeated does not, nor does a
 /// table that is large.
 #[test]

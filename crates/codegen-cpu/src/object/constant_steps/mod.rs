@@ -354,10 +354,12 @@ impl Found {
                 *kernel = *own.or_insert_with(add);
             }
         }
-        let mut used = FxHashSet::default();
+        let (mut used, mut computed) = (FxHashSet::default(), FxHashSet::default());
         for step in &self.steps {
             let (read, written) = touched(plan, step);
             used.extend(read.iter().chain(&written).map(|touch| touch.value));
+            // A copy that is none may be in a constant's place.
+            computed.extend(written.iter().map(|touch| touch.value));
         }
         let (place, bytes) = (Place::Arena(Term::constant(0)), Term::constant(0));
         let buffer: BufferId = program.buffers.push(Buffer { place, bytes });
@@ -371,8 +373,9 @@ impl Found {
             };
             let known = program.values.push(PlanValue { shape, buffer });
             debug_assert_eq!(known, value);
+            let is_given = is_used && !computed.contains(&value);
             if let (true, &Place::Constant(number)) =
-                (is_used, &plan.buffers[declared.buffer].place)
+                (is_given, &plan.buffers[declared.buffer].place)
             {
                 program.parameters.push(value);
                 constants.push(number);
