@@ -224,11 +224,6 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.bases[param] = base;
     }
 
-    /// Sets the addresses of the current row of each tile.
-    fn set_tile_rows(&mut self, rows: SmallVec<[Value; 2]>) {
-        self.tile_rows = rows;
-    }
-
     /// The address of the current row of a tile.
     pub(crate) fn tile_row(&self, number: usize) -> Value {
         self.tile_rows[number]

@@ -7,7 +7,7 @@
 
 use super::counted_loop::CountedLoop;
 use super::types::integer_type;
-use crate::isa::clif128::shuffled;
+use crate::isa::clif128::vector_bits::{reinterpreted, shuffled};
 use crate::vectorize::translate::{TILE_BYTES, TILE_LANES};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -108,7 +108,7 @@ impl TileCopy {
             let mut rows = builder.ins().load(ty, unaligned(), from, 0);
             if is_half {
                 let words = builder.ins().scalar_to_vector(types::I64X2, rows);
-                rows = bytes_of(builder, words);
+                rows = reinterpreted(builder, types::I8X16, words);
             }
             groups.push(SmallVec::from_slice(&[rows]));
             from = builder.ins().iadd(from, self.distance);
@@ -137,9 +137,7 @@ impl TileCopy {
                 builder.ins().store(unaligned(), row, to, at);
                 continue;
             }
-            let flags =
-                MemFlagsData::new().with_endianness(cranelift_codegen::ir::Endianness::Little);
-            let words = builder.ins().bitcast(types::I64X2, flags, row);
+            let words = reinterpreted(builder, types::I64X2, row);
             for lane in 0..2u8 {
                 let word = builder.ins().extractlane(words, lane);
                 let at = ((2 * i + i64::from(lane)) * row_bytes) as i32;
@@ -147,11 +145,6 @@ impl TileCopy {
             }
         }
     }
-}
-
-fn bytes_of(builder: &mut FunctionBuilder<'_>, words: Value) -> Value {
-    let flags = MemFlagsData::new().with_endianness(cranelift_codegen::ir::Endianness::Little);
-    builder.ins().bitcast(types::I8X16, flags, words)
 }
 
 /// The bytes of two vectors' halves (which begin at a byte), alternately `unit` bytes of each.

@@ -31,6 +31,14 @@ pub(crate) struct Compiled {
     body: Body,
 }
 
+/// Deterministic random 32-bit numbers.
+pub(crate) fn random(mut seed: u64) -> impl FnMut() -> u32 {
+    move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 32) as u32
+    }
+}
+
 /// A body that applies `f` to the elements of `arity` arrays and stores the results.
 pub(crate) fn elementwise(ty: Type, arity: u32, f: &dyn Fn(&mut Builder, &[V]) -> V) -> Body {
     let mut b = Builder::new();

@@ -89,15 +89,15 @@ impl<T: Number> Routine for Factor<T> {
                     }
                 }
             }
-            let mut blocks = (0..n).step_by(LANES);
-            let is_definite = match n <= SMALL {
-                true => self.elements::<V>(&output),
-                false => {
-                    blocks.all(|first| is_stopped() || self.columns::<V, ROWS>(&output, first))
+            let mut is_definite = n > SMALL || self.elements::<V>(&output);
+            if n > SMALL {
+                // Not in a closure, which may be compiled without these vectors.
+                for first in (0..n).step_by(LANES) {
+                    if is_stopped() {
+                        return;
+                    }
+                    is_definite = is_definite && self.columns::<V, ROWS>(&output, first);
                 }
-            };
-            if is_stopped() {
-                return;
             }
             if !is_definite {
                 core::slice::from_raw_parts_mut(self.output, n * n).fill(T::of(T::Real::NAN));

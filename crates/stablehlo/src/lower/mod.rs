@@ -333,7 +333,7 @@ fn collect_constants<'m>(
 ) {
     let is_constant = match &*operation.name {
         "stablehlo.constant" | "chlo.constant" | "stablehlo.iota" => true,
-        // JAX states the sharding of constants, too, and then moves both out of a comparator.
+        // JAX states the sharding of constants, too.
         "sdy.sharding_constraint" => {
             let mut operands = operation.operands.iter();
             operands.all(|value| constants.contains_key(value))

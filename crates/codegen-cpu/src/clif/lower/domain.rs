@@ -216,8 +216,7 @@ impl<'a> Lower<'a, '_> {
                 let before = ins.ins().imul_imm_s(before, row_bytes);
                 ins.ins().iadd(base, before)
             });
-            let current = current.collect();
-            lower.set_tile_rows(current);
+            lower.tile_rows = current.collect();
             lower.run_of_lanes(run, [first, n], &[], &[])?;
             Ok(Values::new())
         });

@@ -1,30 +1,15 @@
 //! Arithmetic on vectors.
 
+use super::vector_bits::{reinterpreted, shuffled};
 use super::{Emitter, Parts, vector_type};
 use crate::error::Error;
 use crate::simd::ir::{BinaryOp, Condition, Fused, QUIET, Type, UnaryOp};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, Value, types};
-use cranelift_frontend::FunctionBuilder;
-
-/// Selects bytes of two vectors of bytes: 0 to 15 are the first's, 16 to 31 the second's.
-pub(crate) fn shuffled(
-    builder: &mut FunctionBuilder<'_>,
-    [a, b]: [Value; 2],
-    bytes: [u8; 16],
-) -> Value {
-    let mask = builder.func.dfg.immediates.push(bytes.to_vec().into());
-    builder.ins().shuffle(a, b, mask)
-}
+use cranelift_codegen::ir::{self, InstBuilder, Value, types};
 
 impl Emitter<'_, '_> {
     pub(super) fn bitcast(&mut self, to: ir::Type, value: Value) -> Value {
-        let from = self.builder.func.dfg.value_type(value);
-        if from == to {
-            return value;
-        }
-        let flags = MemFlagsData::new().with_endianness(Endianness::Little);
-        self.builder.ins().bitcast(to, flags, value)
+        reinterpreted(self.builder, to, value)
     }
 
     /// Selects bytes of two vectors: 0 to 15 are the first's, 16 to 31 the second's.

@@ -1,8 +1,9 @@
 //! IEEE 754 binary16 by operations on the bits of `f32`, because Cranelift has no numbers of binary16:
 //! for one number, and for vectors of four.
 
+use super::vector_bits::reinterpreted;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
 /// The number of additional significand bits of an `f32`.
@@ -59,19 +60,11 @@ impl<'a, 'f> Binary16<'a, 'f> {
     }
 
     fn as_word(&mut self, x: Value) -> Value {
-        self.bitcast(self.types[0], x)
+        reinterpreted(self.builder, self.types[0], x)
     }
 
     fn as_float(&mut self, bits: Value) -> Value {
-        self.bitcast(self.types[1], bits)
-    }
-
-    fn bitcast(&mut self, to: Type, value: Value) -> Value {
-        if self.builder.func.dfg.value_type(value) == to {
-            return value;
-        }
-        let flags = MemFlagsData::new().with_endianness(Endianness::Little);
-        self.builder.ins().bitcast(to, flags, value)
+        reinterpreted(self.builder, self.types[1], bits)
     }
 
     /// Selects words by the result of a comparison.

@@ -5,11 +5,11 @@
 //! lane by lane.
 
 mod arithmetic;
-pub(crate) use arithmetic::shuffled;
 mod conversions;
 pub(crate) mod half_precision;
 mod masks;
 mod memory;
+pub(crate) mod vector_bits;
 
 use crate::clif::counted_loop::CountedLoop;
 use crate::error::Error;

@@ -84,6 +84,14 @@ impl Select<'_> {
         mask
     }
 
+    /// A mask, or that of all lanes.
+    pub(super) fn mask_or_all(&mut self, mask: Option<VReg>) -> VReg {
+        match mask {
+            Some(mask) => mask,
+            None => self.all_lanes(),
+        }
+    }
+
     /// A mask of no lane, made before the loops.
     pub(super) fn no_lanes(&mut self) -> VReg {
         let was = std::mem::replace(&mut self.asm.place, Place::Entry);

@@ -281,10 +281,7 @@ impl Select<'_> {
     ) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
         let form = self.form(ty);
-        let mask = match mask {
-            Some(mask) => mask,
-            None => self.all_lanes(),
-        };
+        let mask = self.mask_or_all(mask);
         let mask = self.lanes_of_mask(form, mask);
         let zero = self.splat_bits(0, ty)?;
         let index = self.get(index, u)?;
@@ -375,10 +372,7 @@ impl Select<'_> {
             if storage.bytes < 4 {
                 return None;
             }
-            let mask = match mask {
-                Some(mask) => mask,
-                None => self.all_lanes(),
-            };
+            let mask = self.mask_or_all(mask);
             let index = self.get(index, u)?;
             let base = self.pointers[access as usize];
             let place = (base, index, index_size, storage.bytes);

@@ -24,10 +24,7 @@ impl Select<'_> {
     ) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
         let form = self.form(Type::I32);
-        let mask = match mask {
-            Some(mask) => mask,
-            None => self.all_lanes(),
-        };
+        let mask = self.mask_or_all(mask);
         // The first word, and the bytes of it before the array.
         let pointer = self.pointers[access as usize];
         let words = self.asm.shifted_right(pointer, WORD.ilog2() as i32);

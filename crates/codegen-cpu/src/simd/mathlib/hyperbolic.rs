@@ -53,7 +53,7 @@ fn by_width(b: &mut Builder, like: V, narrow: f64, wide: f64) -> V {
 }
 
 /// With `h = e^|x| / 2`: `h + 1 / (4 h)`.
-fn cosh(b: &mut Builder, x: V) -> V {
+pub(crate) fn cosh(b: &mut Builder, x: V) -> V {
     let magnitude = abs(b, x);
     let h = half_exp(b, magnitude);
     // The second term does not matter for larger numbers, for which it could be subnormal.
@@ -65,7 +65,7 @@ fn cosh(b: &mut Builder, x: V) -> V {
 }
 
 /// With `w = (e^|x| - 1) / 4`: `2 (w + w / (4 w + 1))`.
-fn sinh(b: &mut Builder, x: V) -> V {
+pub(crate) fn sinh(b: &mut Builder, x: V) -> V {
     let magnitude = abs(b, x);
     // Below this the result is the operand. The unused branch is computed with a normal number.
     let small = by_width(b, x, 2f64.powi(-13), 2f64.powi(-27));

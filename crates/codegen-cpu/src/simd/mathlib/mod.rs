@@ -11,12 +11,12 @@
 //! method), then rounded; `benches/coefficients.py` makes them.
 
 mod arctangent;
-mod binary64;
+pub(crate) mod binary64;
 mod cube_root;
 pub(crate) mod double;
 mod error_function;
 mod exponential;
-mod hyperbolic;
+pub(crate) mod hyperbolic;
 mod logarithm;
 mod power;
 mod remainder;

@@ -44,7 +44,7 @@ pub(super) fn scaled(b: &mut Builder, x: V, n: V) -> V {
 }
 
 /// `e^x`, but 0 below [`LEAST`]. No intermediate result is subnormal.
-pub(super) fn exp(b: &mut Builder, x: V) -> V {
+pub(crate) fn exp(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f64(LEAST), b.f64(ABOVE));
     let underflows = b.compare(Condition::Less, x, low);
     let within = clamp(b, low, x, high);
@@ -57,7 +57,7 @@ pub(super) fn exp(b: &mut Builder, x: V) -> V {
 }
 
 /// `2^n (e^r - 1) + (2^n - 1)`, halved so that `n = 1024` does not overflow.
-pub(super) fn expm1(b: &mut Builder, x: V) -> V {
+pub(crate) fn expm1(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f64(-45.0), b.f64(ABOVE));
     let within = clamp(b, low, x, high);
     let [n, near] = reduced(b, within);

@@ -22,9 +22,10 @@ mod trigonometric;
 use super::{abs, clamp, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::V;
-pub(super) use arctangent::atan2;
+pub(crate) use arctangent::atan2;
+pub(crate) use exponential::{exp, expm1};
 pub(super) use exponential::{half_exp, quarter_expm1};
-pub(super) use logarithm::log;
+pub(crate) use logarithm::log;
 use tegula_ir::{Binary, Unary};
 
 /// The upper 26 bits of ln 2: products with integers below 2^27 are exact.
@@ -32,15 +33,26 @@ const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_f800_0000);
 /// ln 2 minus [`LN2_HIGH`].
 const LN2_LOW: f64 = 1.299_650_689_388_988_9e-8;
 
+/// `log(1 + x)`.
+pub(crate) fn log1p(b: &mut Builder, x: V) -> V {
+    super::logarithm::log1p(b, x, log)
+}
+
+/// Sine and cosine.
+pub(crate) fn sine_and_cosine(b: &mut Builder, x: V) -> [V; 2] {
+    let reduced = trigonometric::reduced(b, x);
+    [reduced.sin(b, x), reduced.cos(b)]
+}
+
 /// A function of one `f64`; `None` if it is not implemented here.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     Some(match op {
-        Unary::Exp => exponential::exp(b, x),
-        Unary::Expm1 => exponential::expm1(b, x),
+        Unary::Exp => exp(b, x),
+        Unary::Expm1 => expm1(b, x),
         Unary::Logistic => exponential::logistic(b, x),
         Unary::Tanh => exponential::tanh(b, x),
-        Unary::Log => logarithm::log(b, x),
-        Unary::Log1p => super::logarithm::log1p(b, x, logarithm::log),
+        Unary::Log => log(b, x),
+        Unary::Log1p => log1p(b, x),
         Unary::Erf => error_function::erf(b, x),
         Unary::Cbrt => super::cube_root::cbrt(b, x),
         Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
@@ -54,7 +66,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
     match op {
         Binary::Power => Some(power::power(b, x, y)),
-        Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
+        Binary::Atan2 => Some(atan2(b, x, y)),
         _ => None,
     }
 }

@@ -8,8 +8,7 @@ use super::{Pair, abs};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Type, UnaryOp, V};
 use crate::simd::mathlib::double::{self, Hyperbolic};
-use crate::simd::mathlib::{self, Extremes, negated};
-use tegula_ir::{Binary, Unary};
+use crate::simd::mathlib::{Extremes, binary64, hyperbolic, negated};
 
 /// Sine and cosine of an angle.
 #[derive(Clone, Copy)]
@@ -47,34 +46,26 @@ impl Functions {
         if is_short { Self::Short } else { Self::Full }
     }
 
-    /// A function of real `f64` lanes.
-    fn full(b: &mut Builder, op: Unary, x: V) -> V {
-        let result = mathlib::unary(b, op, x);
-        debug_assert!(result.is_some(), "{op:?} has lanes");
-        result.unwrap_or(x)
-    }
-
     pub(super) fn exp(self, b: &mut Builder, x: V) -> V {
         match self {
             Self::Short => double::exp(b, x),
-            Self::Full => Self::full(b, Unary::Exp, x),
+            Self::Full => binary64::exp(b, x),
         }
     }
 
     pub(super) fn expm1(self, b: &mut Builder, x: V) -> V {
         match self {
             Self::Short => double::expm1(b, x),
-            Self::Full => Self::full(b, Unary::Expm1, x),
+            Self::Full => binary64::expm1(b, x),
         }
     }
 
     /// The angle of the point `(x, y)`.
     pub(super) fn atan2(self, b: &mut Builder, y: V, x: V) -> V {
-        let full = match self {
-            Self::Short => None,
-            Self::Full => mathlib::binary(b, Binary::Atan2, y, x),
-        };
-        full.unwrap_or_else(|| double::atan2(b, y, x))
+        match self {
+            Self::Short => double::atan2(b, y, x),
+            Self::Full => binary64::atan2(b, y, x),
+        }
     }
 
     /// Sine and cosine of a part of a complex number, in that number's type.
@@ -89,11 +80,14 @@ impl Functions {
     pub(super) fn small_circle(self, b: &mut Builder, angle: V) -> Circle {
         match self {
             Self::Short => short(double::small_circle(b, angle)),
-            Self::Full => Circle {
-                sine: Self::full(b, Unary::Sin, angle),
-                cosine: Self::full(b, Unary::Cos, angle),
-                one_less_cosine: None,
-            },
+            Self::Full => {
+                let [sine, cosine] = binary64::sine_and_cosine(b, angle);
+                Circle {
+                    sine,
+                    cosine,
+                    one_less_cosine: None,
+                }
+            }
         }
     }
 
@@ -104,7 +98,7 @@ impl Functions {
         }
         let (half, two) = (b.f64(0.5), b.f64(2.0));
         let angle = b.mul(angle, half);
-        let sine = Self::full(b, Unary::Sin, angle);
+        let [sine, _] = binary64::sine_and_cosine(b, angle);
         let square = b.mul(sine, sine);
         b.mul(square, two)
     }
@@ -113,11 +107,10 @@ impl Functions {
         match self {
             Self::Short => double::hyperbolic(b, x),
             Self::Full => {
-                let sine = Self::full(b, Unary::Sinh, x);
-                let cosine = Self::full(b, Unary::Cosh, x);
+                let (sine, cosine) = (hyperbolic::sinh(b, x), hyperbolic::cosh(b, x));
                 let magnitude = abs(b, x);
                 let below = negated(b, magnitude);
-                let inverse = Self::full(b, Unary::Exp, below);
+                let inverse = binary64::exp(b, below);
                 Hyperbolic {
                     sine,
                     cosine,
@@ -159,7 +152,7 @@ impl Functions {
             }
             Self::Full => {
                 let size = self.magnitude(b, z);
-                Self::full(b, Unary::Log, size)
+                binary64::log(b, size)
             }
         }
     }
@@ -172,7 +165,7 @@ impl Functions {
             return double::log_of_root_near_one(b, square, less);
         }
         let half = b.f64(0.5);
-        let near = Self::full(b, Unary::Log1p, less);
+        let near = binary64::log1p(b, less);
         let near = b.mul(near, half);
         let far = self.log_of_magnitude(b, z);
         let [right, up] = [re, z[1]].map(|v| {

@@ -5,7 +5,7 @@ use super::super::{Lanes, compute};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Body, Type, V};
 use crate::simd::mathlib::sine_table;
-use crate::simd::test_harness::Compiled;
+use crate::simd::test_harness::{Compiled, random};
 use crate::simd::tests::pointer;
 use std::fmt::Debug;
 use tegula_fusion::kernel::ScalarOp;
@@ -196,15 +196,6 @@ const SPECIAL: [f64; 21] = [
     -2e6,
 ];
 
-/// Deterministic random 32-bit numbers.
-fn random() -> impl FnMut() -> u32 {
-    let mut seed = 7u64;
-    move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 32) as u32
-    }
-}
-
 /// All pairs of special numbers, and random numbers of similar and of any magnitudes.
 fn numbers<T: Part>(random_ones: usize) -> Vec<Number<T>> {
     let mut special: Vec<T> = SPECIAL.map(T::of).to_vec();
@@ -213,14 +204,14 @@ fn numbers<T: Part>(random_ones: usize) -> Vec<Number<T>> {
     for &re in &special {
         all.extend(special.iter().map(|&im| [re, im]));
     }
-    let mut next = random();
+    let mut next = random(7);
     let mut near = move |scale: f64| T::of((f64::from(next()) / 2f64.powi(31) - 1.0) * scale);
     for _ in 0..random_ones {
         all.push([near(2.0), near(2.0)]);
         all.push([near(30.0), near(1000.0)]);
         all.push([near(90.0), near(3.0)]);
     }
-    let mut next = random();
+    let mut next = random(7);
     let mut any = move || T::of_bits(u128::from(next()) | u128::from(next()) << 32);
     for _ in 0..random_ones {
         all.push([any(), any()]);
