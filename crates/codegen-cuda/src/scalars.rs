@@ -354,6 +354,7 @@ fn complex_binary(op: Binary, ty: ElementType, a: &str, b: &str) -> Option<Strin
         Binary::Add => Some(format!("tegula_add({a}, {b})")),
         Binary::Subtract => Some(format!("tegula_subtract({a}, {b})")),
         Binary::Multiply => Some(format!("tegula_multiply({a}, {b})")),
+        Binary::Divide if ty == ElementType::C64 => wide("tegula_quotient_of_singles"),
         Binary::Divide => wide("tegula_quotient"),
         Binary::Power => wide("tegula_c_power"),
         Binary::Atan2 => wide("tegula_c_atan2"),

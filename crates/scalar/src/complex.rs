@@ -76,6 +76,7 @@ pub fn binary_c32(op: Binary, a: C32, b: C32) -> Option<C32> {
         Binary::Add => a + b,
         Binary::Subtract => a - b,
         Binary::Multiply => C32::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re),
+        Binary::Divide => narrow(functions::divide_single(widen(a), widen(b))),
         _ => narrow(binary_c64(op, widen(a), widen(b))?),
     })
 }
@@ -158,6 +159,28 @@ mod tests {
         ] {
             let found = divide(a, b);
             assert!(same(found, expected), "{a} / {b}: {found}");
+            let found = widen(binary_c32(Binary::Divide, narrow(a), narrow(b)).unwrap());
+            assert!(same(found, expected), "{a} / {b} as c64: {found}");
+        }
+    }
+
+    /// Each part is the `f32` next to the quotient that is computed with 113 bits.
+    #[test]
+    fn quotients_of_extreme_parts_are_rounded_once() {
+        let c = C32::new;
+        let tiny = f32::from_bits(1);
+        for (a, b, expected) in [
+            (c(6.0, 3.0), c(3.0, 0.0), c(2.0, 1.0)),
+            (c(tiny, -tiny), c(tiny, tiny), c(0.0, -1.0)),
+            (c(f32::MAX, f32::MAX), c(f32::MAX, -f32::MAX), c(0.0, 1.0)),
+            (c(1.0, 0.0), c(1e38, 1e38), c(5e-39, -5e-39)),
+            (c(1.0, 2.0), c(0.0, -0.0), c(f32::INFINITY, f32::INFINITY)),
+        ] {
+            assert_eq!(
+                binary_c32(Binary::Divide, a, b),
+                Some(expected),
+                "{a} / {b}"
+            );
         }
     }
 

@@ -39,7 +39,7 @@ impl Lower<'_, '_> {
             }
             Binary::Divide if self.builder.func.dfg.value_type(re) == types::F32 => {
                 let wide = [re, im, c, d].map(|v| self.builder.ins().fpromote(types::F64, v));
-                let quotient = self.complex_quotient(wide);
+                let quotient = self.quotient_of_singles(wide);
                 quotient
                     .map(|v| self.builder.ins().fdemote(types::F32, v))
                     .into_iter()
@@ -77,7 +77,27 @@ impl Lower<'_, '_> {
         self.quotient_of_infinities(quotient, [x, y], [c, d])
     }
 
-    /// Corrects a quotient if Smith's method gives NaN, as the evaluator does: an infinite number
+    /// `(x + iy) / (c + id)` for parts of `f32`, whose products are exact in `f64`; in the
+    /// evaluator's order.
+    fn quotient_of_singles(&mut self, [x, y, c, d]: [Value; 4]) -> [Value; 2] {
+        let ins = &mut self.builder;
+        let mut times = |a, b| ins.ins().fmul(a, b);
+        let (cc, dd) = (times(c, c), times(d, d));
+        let (xc, yd, yc, xd) = (times(x, c), times(y, d), times(y, c), times(x, d));
+        let square = ins.ins().fadd(cc, dd);
+        let (re, im) = (ins.ins().fadd(xc, yd), ins.ins().fsub(yc, xd));
+        // For a division by zero, both parts are divided by zero.
+        let zero = ins.ins().f64const(0.0);
+        let by_zero = ins.ins().fcmp(FloatCC::Equal, square, zero);
+        let mut select = |yes, no| ins.ins().select(by_zero, yes, no);
+        let (re, im, divisor) = (select(x, re), select(y, im), select(c, square));
+        let one = ins.ins().f64const(1.0);
+        let inverse = ins.ins().fdiv(one, divisor);
+        let quotient = [ins.ins().fmul(re, inverse), ins.ins().fmul(im, inverse)];
+        self.quotient_of_infinities(quotient, [x, y], [c, d])
+    }
+
+    /// Corrects a quotient if division gives NaN, as the evaluator does: an infinite number
     /// divided by a finite one or the reverse.
     fn quotient_of_infinities(
         &mut self,

@@ -31,8 +31,29 @@ template <typename C> __device__ bool tegula_equal(C a, C b) { return a.re == b.
 // 1 of the sign of an infinite part, 0 of any other.
 __device__ double tegula_direction(double x) { return isinf(x) ? copysign(1.0, x) : 0.0; }
 
-// Smith's division, scaled by the larger part of the divisor. Where that gives NaN, something infinite
-// by a finite number is infinite, and a finite number by something infinite zero.
+// A quotient q = a / b where both parts are NaN: something infinite by a finite number is infinite, and a
+// finite number by something infinite zero.
+__device__ tegula_c128 tegula_corrected(tegula_c128 q, tegula_c128 a, tegula_c128 b) {
+    if (q.re == q.re || q.im == q.im) return q;
+    bool large = (isinf(a.re) || isinf(a.im)) && isfinite(b.re) && isfinite(b.im);
+    bool small = (isinf(b.re) || isinf(b.im)) && isfinite(a.re) && isfinite(a.im);
+    if (!large && !small) return q;
+    double size = large ? __longlong_as_double(0x7ff0000000000000ll) : 0.0;
+    if (large) a = tegula_complex(tegula_direction(a.re), tegula_direction(a.im));
+    if (small) b = tegula_complex(tegula_direction(b.re), tegula_direction(b.im));
+    return tegula_complex(size * (a.re * b.re + a.im * b.im), size * (a.im * b.re - a.re * b.im));
+}
+
+// Division of numbers with parts of 32 bits, whose products are exact in 64.
+__device__ tegula_c128 tegula_quotient_of_singles(tegula_c128 a, tegula_c128 b) {
+    double square = b.re * b.re + b.im * b.im;
+    if (square == 0.0) return tegula_corrected(tegula_complex(a.re / b.re, a.im / b.re), a, b);
+    double inverse = 1.0 / square;
+    double re = a.re * b.re + a.im * b.im, im = a.im * b.re - a.re * b.im;
+    return tegula_corrected(tegula_complex(re * inverse, im * inverse), a, b);
+}
+
+// Smith's division, scaled by the larger part of the divisor.
 __device__ tegula_c128 tegula_quotient(tegula_c128 a, tegula_c128 b) {
     if (b.re == 0.0 && b.im == 0.0) return tegula_complex(a.re / b.re, a.im / b.re);
     tegula_c128 q;
@@ -43,12 +64,5 @@ __device__ tegula_c128 tegula_quotient(tegula_c128 a, tegula_c128 b) {
         double ratio = b.re / b.im, scale = b.re * ratio + b.im;
         q = tegula_complex((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale);
     }
-    if (q.re == q.re || q.im == q.im) return q;
-    bool large = (isinf(a.re) || isinf(a.im)) && isfinite(b.re) && isfinite(b.im);
-    bool small = (isinf(b.re) || isinf(b.im)) && isfinite(a.re) && isfinite(a.im);
-    if (!large && !small) return q;
-    double size = large ? __longlong_as_double(0x7ff0000000000000ll) : 0.0;
-    if (large) a = tegula_complex(tegula_direction(a.re), tegula_direction(a.im));
-    if (small) b = tegula_complex(tegula_direction(b.re), tegula_direction(b.im));
-    return tegula_complex(size * (a.re * b.re + a.im * b.im), size * (a.im * b.re - a.re * b.im));
+    return tegula_corrected(q, a, b);
 }

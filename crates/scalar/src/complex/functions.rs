@@ -76,6 +76,26 @@ pub fn divide(a: C64, b: C64) -> C64 {
         let scale = b.re * ratio + b.im;
         C64::new((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale)
     };
+    corrected(quotient, a, b)
+}
+
+/// The quotient of numbers whose parts are those of `f32`, to be rounded to `f32`. Their products
+/// are exact in `f64`, and squares neither overflow nor underflow, so nothing has to be scaled; one
+/// reciprocal serves both parts.
+pub(super) fn divide_single(a: C64, b: C64) -> C64 {
+    let square = b.re * b.re + b.im * b.im;
+    let (inverse, re, im) = match square == 0.0 {
+        true => (1.0 / b.re, a.re, a.im),
+        false => {
+            let (along, across) = (a.re * b.re, a.im * b.re);
+            (1.0 / square, along + a.im * b.im, across - a.re * b.im)
+        }
+    };
+    corrected(C64::new(re * inverse, im * inverse), a, b)
+}
+
+/// A quotient, with the limit in place of NaN where exactly one operand is infinite.
+fn corrected(quotient: C64, a: C64, b: C64) -> C64 {
     match quotient.re.is_nan() && quotient.im.is_nan() {
         true => of_infinities(a, b).unwrap_or(quotient),
         false => quotient,

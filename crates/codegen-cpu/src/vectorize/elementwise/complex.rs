@@ -114,7 +114,10 @@ pub(crate) fn binary(b: &mut Builder, op: Binary, x: Pair, y: Pair) -> Option<La
         }
         Binary::Divide => {
             let (x, y) = (widened(b, x), widened(b, y));
-            let result = quotient(b, x, y);
+            let result = match ty {
+                Type::F32 => quotient_of_singles(b, x, y),
+                _ => quotient(b, x, y),
+            };
             Some(narrowed(b, result, ty))
         }
         Binary::Power => {
@@ -164,16 +167,24 @@ fn rounded(b: &mut Builder, x: V, to: Type) -> V {
 }
 
 /// Division by a real number, in `f32`: rounding a quotient of `f32`s to `f64` first changes
-/// nothing. As in [`quotient`], 0 times the other part is added, which only affects the sign of a
-/// zero, and the result if that part is infinite or NaN.
+/// nothing. As in [`quotient_of_singles`], 0 times the other part is added: this makes NaN of a
+/// finite part if the other is infinite or NaN, and affects the sign of a part that is zero.
 fn by_real(b: &mut Builder, [x, y]: Pair, c: V) -> Pair {
     let zero = b.f32(0.0);
-    let ratio = with_sign(b, zero, c);
-    let (along, across) = (b.mul(y, ratio), b.mul(x, ratio));
-    let (re, im) = (b.add(x, along), b.sub(y, across));
     let by_zero = b.compare(Condition::Equal, c, zero);
-    let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
-    let result = [b.div(re, c), b.div(im, c)];
+    // What is added to the quotient of a part: 0 times the other one, or nothing.
+    let mut beside = |part: V, other: V, nothing: f32| {
+        let product = b.mul(other, zero);
+        let nothing = b.f32(nothing);
+        let is_finite = b.compare(Condition::Equal, product, zero);
+        let is_some = b.compare(Condition::NotEqual, part, zero);
+        let plain = b.and(is_finite, is_some);
+        let plain = b.or(plain, by_zero);
+        b.select(plain, nothing, product)
+    };
+    let (along, across) = (beside(x, y, -0.0), beside(y, x, 0.0));
+    let (re, im) = (b.div(x, c), b.div(y, c));
+    let result = [b.add(re, along), b.sub(im, across)];
     // An infinite number divided by a finite one, as in [`of_infinities`].
     let infinity = b.f32(f32::INFINITY);
     let size = abs(b, c);
@@ -209,7 +220,7 @@ fn direction(b: &mut Builder, x: V, [zero, infinity]: [V; 2]) -> (V, V) {
     (is_infinite, b.select(is_infinite, one, zero))
 }
 
-/// Corrects a quotient if Smith's division gives NaN, as the evaluator does: an infinite number
+/// Corrects a quotient if division gives NaN, as the evaluator does: an infinite number
 /// divided by a finite one or the reverse.
 fn of_infinities(b: &mut Builder, quotient: Pair, over: Pair, under: Pair) -> Pair {
     let (zero, infinity) = (b.f64(0.0), b.f64(f64::INFINITY));
@@ -263,6 +274,24 @@ fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
     let scale = b.select(by_zero, c, scale);
     let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
     let result = [b.div(re, scale), b.div(im, scale)];
+    of_infinities(b, result, [x, y], [c, d])
+}
+
+/// Division of numbers with parts of `f32`, as in the evaluator: their products are exact in `f64`.
+fn quotient_of_singles(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
+    let (right, up) = (b.mul(c, c), b.mul(d, d));
+    let square = b.add(right, up);
+    let (first, second) = (b.mul(x, c), b.mul(y, d));
+    let re = b.add(first, second);
+    let (first, second) = (b.mul(y, c), b.mul(x, d));
+    let im = b.sub(first, second);
+    // For a division by zero, both parts are divided by zero.
+    let (zero, one) = (b.f64(0.0), b.f64(1.0));
+    let by_zero = b.compare(Condition::Equal, square, zero);
+    let divisor = b.select(by_zero, c, square);
+    let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
+    let inverse = b.div(one, divisor);
+    let result = [b.mul(re, inverse), b.mul(im, inverse)];
     of_infinities(b, result, [x, y], [c, d])
 }
 
