@@ -35,6 +35,11 @@ impl Readers {
         }
     }
 
+    /// Whether a value has a reader.
+    pub(crate) fn is_read(&self, value: ValueId) -> bool {
+        self.counts[value] > 0
+    }
+
     /// Whether a value has exactly one reader: a node, or the results of a region.
     pub(crate) fn is_read_once(&self, value: ValueId) -> bool {
         self.counts[value] == 1

@@ -7,7 +7,7 @@ use crate::kernel::ScalarOp;
 use crate::program::contraction::is_product_of;
 use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
 use std::cmp::Ordering;
-use tegula_ir::{ArrayShape, Binary, Dim, Module, Op};
+use tegula_ir::{ArrayShape, Binary, Dim, ElementType, Module, Op};
 
 /// What kind of computation an operation is, as far as fusion is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,12 +164,15 @@ pub(super) fn scatters_singly(
     }
 }
 
-/// Whether an operation is a transcendental function: a polynomial in vector code, a call in scalar
-/// code.
-pub(super) fn is_function(module: &Module, node: &Node) -> bool {
+/// Whether an operation is fast in vector code and slow in scalar code: a transcendental function,
+/// which is a polynomial there and a call here, or the conversion of a binary16 number, which is one
+/// instruction there and twenty here.
+pub(super) fn is_function(module: &Module, program: &Program, node: &Node) -> bool {
+    let is_half = |v: &ValueId| program.values[*v].shape.element_type == ElementType::F16;
     match &module[node.origin].op {
         Op::Unary(op) => is_call(&ScalarOp::Unary(*op)),
         Op::Binary(op) => is_call(&ScalarOp::Binary(*op)),
+        Op::Convert => node.operands.iter().chain(&node.results).any(is_half),
         _ => false,
     }
 }

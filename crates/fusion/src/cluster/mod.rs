@@ -304,10 +304,12 @@ impl Pass<'_> {
             self.readers[v] = readers;
         }
         let reason = self.decide(id, class);
+        let only = self.only_result(id, class);
         for &v in &node.results {
-            self.clusters.reasons[v] = reason;
+            let is_read = only.is_none_or(|only| only == v);
+            self.clusters.reasons[v] = if is_read { reason } else { Reason::Unused };
         }
-        let at = match node.results.first() {
+        let at = match only.as_ref().or(node.results.first()) {
             Some(&result) if !reason.is_materialised() => self.readers[result].at.clone(),
             result => {
                 let unit = self.unit_of_root(id, position, class);
@@ -322,8 +324,8 @@ impl Pass<'_> {
         if !matches!(reason, Reason::FromConstants) {
             at.iter().for_each(|at| self.units.grow(at.unit));
         }
-        let chain = match node.results.first() {
-            Some(&result) if !reason.is_materialised() => self.chain[result] + 1,
+        let chain = match only {
+            Some(result) if !reason.is_materialised() => self.chain[result] + 1,
             _ => 0,
         };
         for (i, &operand) in node.operands.iter().enumerate() {
@@ -360,8 +362,9 @@ impl Pass<'_> {
             return self.read_around(operand);
         }
         let times = reads_per_element(module, program, node, i);
-        let inside = |&v: &ValueId| !self.clusters.is_materialised(v) && self.inside_a_loop[v];
-        let is_inside = node.results.first().is_some_and(inside);
+        let only = self.only_result(id, class);
+        let inside = |v: ValueId| !self.clusters.is_materialised(v) && self.inside_a_loop[v];
+        let is_inside = only.is_some_and(inside);
         self.inside_a_loop[operand] |= is_inside || self.is_long(class, times);
         if self.limits.lanes && self.scattered[operand] != Scattered::Update {
             let scattered = scatters_singly(module, program, node, i);
@@ -369,8 +372,8 @@ impl Pass<'_> {
                 self.scattered[operand] = scattered;
             }
         }
-        let is_fused = |&v: &ValueId| !self.clusters.is_materialised(v) && self.gathered[v];
-        let is_gathered = node.results.first().is_some_and(is_fused);
+        let is_fused = |v: ValueId| !self.clusters.is_materialised(v) && self.gathered[v];
+        let is_gathered = only.is_some_and(is_fused);
         self.gathered[operand] |= is_gathered || gathers_few(module, program, node, i);
         let in_loop = class == Class::Loop && times > self.limits.shallow as f64;
         for at in at {
@@ -467,8 +470,8 @@ impl Pass<'_> {
     fn unit_of_root(&mut self, id: NodeId, position: usize, class: Class) -> UnitId {
         let domain = self.domain(id, class);
         let node = &self.program.nodes[id];
-        let unit = match (&domain, node.results.first()) {
-            (Some(domain), Some(&result)) => self.taken_in(id, position, domain, result),
+        let unit = match (&domain, self.only_result(id, class)) {
+            (Some(domain), Some(result)) => self.taken_in(id, position, domain, result),
             _ => None,
         };
         let unit = unit.unwrap_or_else(|| self.units.add(id, position, domain));
@@ -479,12 +482,25 @@ impl Pass<'_> {
         unit
     }
 
+    /// The result of a node if nothing reads another one, as of a reduction to the index of the
+    /// largest element, which has that element as another result. Library routines, scans and
+    /// updates write all of their results.
+    fn only_result(&self, id: NodeId, class: Class) -> Option<ValueId> {
+        let results = &self.program.nodes[id].results;
+        if let [result] = results[..] {
+            return Some(result);
+        }
+        if !matches!(class, Class::Pointwise(_) | Class::Loop) {
+            return None;
+        }
+        let mut read = results.iter().filter(|v| self.program_readers.is_read(**v));
+        read.next().copied().filter(|_| read.next().is_none())
+    }
+
     /// The domain of the kernel of a node, if that kernel may compute further values.
     fn domain(&self, id: NodeId, class: Class) -> Option<Domain> {
         let node = &self.program.nodes[id];
-        let [result] = node.results[..] else {
-            return None;
-        };
+        let result = self.only_result(id, class)?;
         if self.clusters.reasons[result] == Reason::SumOfConstants {
             return None;
         }
@@ -539,7 +555,7 @@ impl Pass<'_> {
             Class::Pointwise(0 | 1) => CHEAP_RATIO,
             Class::Pointwise(_) | Class::Loop => EXPENSIVE_RATIO,
         };
-        let [result] = node.results[..] else {
+        let Some(result) = self.only_result(id, class) else {
             return Reason::OwnKernel;
         };
         if let Some(reason) = self.must[result] {
@@ -648,11 +664,11 @@ impl Pass<'_> {
         count >= least
     }
 
-    /// Whether computing an element needs functions that are calls in scalar code.
+    /// Whether computing an element needs functions that are slow in scalar code.
     fn calls(&self, id: NodeId, steps: u32) -> bool {
         let node = &self.program.nodes[id];
         let home = node.results.first().map(|&v| self.home[v]);
-        is_function(self.module, node)
+        is_function(self.module, self.program, node)
             || steps > 0
                 && matches!(self.class(id), Class::Pointwise(_))
                 && node.operands.iter().any(|&operand| {

@@ -32,7 +32,9 @@ impl Emitter<'_> {
             {
                 Ok(self.literal(literal))
             }
-            Def::Node(node, _) if self.computes(value, index) => self.computed(*node, index),
+            Def::Node(node, number) if self.computes(value, index) => {
+                self.computed(*node, *number, index)
+            }
             _ => {
                 let param = self.param(value, Access::Read);
                 Ok(self.load(param, index))
@@ -40,17 +42,26 @@ impl Emitter<'_> {
         }
     }
 
-    /// The scalar that a node with one result computes at an index.
-    pub(crate) fn computed(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
-        let results = self.results(id, index)?;
-        match results[..] {
-            [result] => Ok(result),
-            _ => Err(self.bug("expected an operation with one result")),
+    /// The scalar of one of a node's results, by number, at an index. Those of the others are kept
+    /// for their readers.
+    fn computed(&mut self, id: NodeId, number: usize, index: &[Term]) -> Result<ScalarId, Error> {
+        let scalars = self.results(id, index)?;
+        let values = &self.program.nodes[id].results;
+        if values.len() > 1 {
+            // Nothing may need what only the others are computed from.
+            self.simplified = true;
+            if let Some(scope) = self.scopes.last_mut() {
+                let known = values.iter().zip(&scalars);
+                let known = known.map(|(&value, &scalar)| ((value, index.to_vec()), scalar));
+                scope.memo.extend(known);
+            }
         }
+        let scalar = scalars.get(number).copied();
+        scalar.ok_or_else(|| self.bug("the operation lacks a result"))
     }
 
     /// The scalars that a node computes at an index of its results.
-    pub(crate) fn results(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
+    fn results(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
         let program = self.program;
         let module = self.module;
         let node = &program.nodes[id];

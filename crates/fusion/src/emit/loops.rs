@@ -80,7 +80,11 @@ impl Emitter<'_> {
         let start = self.fold_start(id, to_apply)?;
         // All inputs are read through the same map.
         let extents = self.extents(id, 0)?;
+        // The loops of a window are unrolled where this decides which positions are padding.
         let is_window = matches!(self.module[node.origin].op, Op::ReduceWindow { .. });
+        let mut sizes = extents.iter().zip(index);
+        let is_decided =
+            sizes.all(|(size, at)| size.as_constant() == Some(1) || at.as_constant().is_some());
         let mut step = |e: &mut Self, ranges: &[Term], carried: &[ScalarId]| {
             let read = e.read(id, 0, index, ranges)?;
             e.branch(
@@ -95,7 +99,7 @@ impl Emitter<'_> {
                 &mut |_| Ok(carried.iter().copied().collect()),
             )
         };
-        let results = match is_window {
+        let results = match is_window && !is_decided {
             true => self.loops(&extents, &start, &mut step)?,
             false => self.short_loops(&extents, &start, &mut step)?,
         };

@@ -12,6 +12,7 @@ use super::{Block, IndexVar, Kernel, ScalarId, ScalarOp, ScalarTypes, Statement}
 use smallvec::SmallVec;
 use tegula_arena::{EntitySet, SecondaryMap};
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
+use tegula_scalar::{apply_binary, apply_compare, apply_convert, apply_select, apply_unary};
 
 /// The operands of a scalar operation.
 pub(crate) type Operands = SmallVec<[ScalarId; 3]>;
@@ -104,6 +105,9 @@ impl Definitions {
         operands: &[ScalarId],
     ) -> Option<Instead> {
         let from = operands.first().map_or(element_type, |&x| types[x]);
+        if let Some(bits) = self.folded(types, element_type, op, operands) {
+            return Some(Instead::Constant(bits));
+        }
         match (op, operands) {
             // The magnitude of a complex number, for example, has another type.
             (ScalarOp::Unary(_), _) if from != element_type => None,
@@ -115,8 +119,49 @@ impl Definitions {
             (ScalarOp::Compare(direction, Order::Partial), &[x, y]) if has_signs(from) => {
                 self.compare(*direction, from, x, y)
             }
+            (ScalarOp::Compare(direction, _), &[x, y]) if is_exact(from) => {
+                self.compare_exact(*direction, from, [x, y])
+            }
             (ScalarOp::Select, &[p, x, y]) => self.select(types, p, [x, y]),
             (ScalarOp::Convert, &[x]) => self.convert(types, element_type, x),
+            _ => None,
+        }
+    }
+
+    /// The bits of the result of an operation on constants, if it is one on integers or truth values,
+    /// a comparison, or a conversion: these give the same bits on every target.
+    fn folded(
+        &self,
+        types: &ScalarTypes,
+        to: ElementType,
+        op: &ScalarOp,
+        operands: &[ScalarId],
+    ) -> Option<u128> {
+        if let ScalarOp::Index(term) = op {
+            let value = u128::from(term.as_constant()?.cast_unsigned());
+            return is_exact(to).then(|| apply_convert(ElementType::S64, to, value));
+        }
+        let &first = operands.first()?;
+        let from = types[first];
+        let is_known = |ty: ElementType| is_exact(ty) || has_signs(ty);
+        let same_everywhere = match op {
+            ScalarOp::Compare(..) => is_known(from),
+            ScalarOp::Convert => is_known(from) && (has_signs(to) || is_exact(from)),
+            _ => is_exact(to) && operands.iter().all(|&x| is_exact(types[x])),
+        };
+        if !same_everywhere || !is_known(to) {
+            return None;
+        }
+        let constant = |&x: &ScalarId| self.constant(x);
+        let constants: Option<SmallVec<[u128; 3]>> = operands.iter().map(constant).collect();
+        match (op, &constants?[..]) {
+            (ScalarOp::Unary(op), &[x]) if from == to => apply_unary(*op, to, x),
+            (ScalarOp::Binary(op), &[x, y]) => apply_binary(*op, to, x, y),
+            (ScalarOp::Compare(direction, order), &[x, y]) => {
+                apply_compare(*direction, *order, from, x, y)
+            }
+            (ScalarOp::Select, &[p, x, y]) => Some(apply_select(p, x, y)),
+            (ScalarOp::Convert, &[x]) => Some(apply_convert(from, to, x)),
             _ => None,
         }
     }
@@ -224,7 +269,8 @@ impl Definitions {
         (normal(bits) && normal(inverse)).then_some(inverse.into())
     }
 
-    /// Simplifies an operation on integers or truth values with equal operands or a neutral one.
+    /// Simplifies an operation on integers or truth values with equal operands, or with a constant
+    /// that is neutral or decides the result.
     fn integer(
         &self,
         op: Binary,
@@ -246,6 +292,15 @@ impl Definitions {
         );
         if same && x == y {
             return Some(Instead::Same(x));
+        }
+        let deciding = match op {
+            Binary::And | Binary::Multiply => Some(0),
+            Binary::Or => Some(all),
+            _ => None,
+        };
+        let decides = |s| deciding.is_some() && self.constant(s).map(|bits| bits & all) == deciding;
+        if decides(x) || decides(y) {
+            return deciding.map(Instead::Constant);
         }
         let (neutral, commutes) = match op {
             Binary::Add | Binary::Or | Binary::Xor => (0, true),
@@ -289,12 +344,62 @@ impl Definitions {
         below.then_some(Instead::Constant(0))
     }
 
+    /// Simplifies a comparison of integers or truth values with itself, and one of a truth value
+    /// with a constant.
+    fn compare_exact(
+        &self,
+        direction: Direction,
+        from: ElementType,
+        [x, y]: [ScalarId; 2],
+    ) -> Option<Instead> {
+        if x == y {
+            let holds = matches!(direction, Direction::Eq | Direction::Le | Direction::Ge);
+            return Some(Instead::Constant(holds.into()));
+        }
+        if from != ElementType::Pred {
+            return None;
+        }
+        let holds = |a: u128, b: u128| {
+            apply_compare(direction, Order::Partial, from, a, b).is_some_and(|truth| truth != 0)
+        };
+        let (open, at) = match (self.constant(x), self.constant(y)) {
+            (None, Some(y)) => (x, [0, 1].map(|x| holds(x, y))),
+            (Some(x), None) => (y, [0, 1].map(|y| holds(x, y))),
+            _ => return None,
+        };
+        Some(match at {
+            [false, true] => Instead::Same(open),
+            [true, false] => {
+                let operands = SmallVec::from_slice(&[open]);
+                Instead::Operation(ScalarOp::Unary(Unary::Not), operands)
+            }
+            [same, _] => Instead::Constant(same.into()),
+        })
+    }
+
     fn select(&self, types: &ScalarTypes, p: ScalarId, [x, y]: [ScalarId; 2]) -> Option<Instead> {
         if x == y {
             return Some(Instead::Same(x));
         }
         if let Some(truth) = self.constant(p) {
             return Some(Instead::Same(if truth & 1 == 1 { x } else { y }));
+        }
+        if types[x] == ElementType::Pred {
+            let of = |op, a, b| {
+                let operands = SmallVec::from_slice(&[a, b]);
+                Some(Instead::Operation(ScalarOp::Binary(op), operands))
+            };
+            let truth = |s| self.constant(s).map(|bits| bits & 1 == 1);
+            match (truth(x), truth(y)) {
+                (Some(true), Some(false)) => return Some(Instead::Same(p)),
+                (Some(false), Some(true)) => {
+                    let operands = SmallVec::from_slice(&[p]);
+                    return Some(Instead::Operation(ScalarOp::Unary(Unary::Not), operands));
+                }
+                (Some(true), None) => return of(Binary::Or, p, y),
+                (None, Some(false)) => return of(Binary::And, p, x),
+                _ => {}
+            }
         }
         let operands = SmallVec::from_slice(&[self.inside(types, p, Unary::Not)?, y, x]);
         Some(Instead::Operation(ScalarOp::Select, operands))
@@ -320,6 +425,15 @@ fn has_signs(element_type: ElementType) -> bool {
         element_type,
         ElementType::BF16 | ElementType::F16 | ElementType::F32 | ElementType::F64
     )
+}
+
+/// Whether a type has integers of whole bytes or truth values: its operations do not round.
+fn is_exact(element_type: ElementType) -> bool {
+    let integers = matches!(
+        element_type.category(),
+        Category::Signed | Category::Unsigned
+    );
+    integers && element_type.bits() >= 8 || element_type == ElementType::Pred
 }
 
 /// Dead-code elimination: removes operations and loads whose results nothing uses.

@@ -234,21 +234,17 @@ impl Builder<'_> {
     /// nodes that share its kernel.
     fn kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
         let nodes = &self.context.program.nodes;
-        let node = &nodes[id];
-        let mut emitter = Emitter::new(self.context, node.origin);
-        if node.results.len() == 1 {
-            let together = self.context.clusters.together(id).iter();
-            let mut values: Vec<ValueId> =
-                together.flat_map(|&n| nodes[n].results.clone()).collect();
-            if values.is_empty() {
-                values.extend(&node.results);
-            }
-            emitter.over(&values, &mut |e, index| {
-                values.iter().map(|&v| e.element(v, index)).collect()
-            })?;
-        } else {
-            emitter.over(&node.results, &mut |e, index| e.results(id, index))?;
-        }
+        let together = match self.context.clusters.together(id) {
+            [] => std::slice::from_ref(&id),
+            together => together,
+        };
+        let values = together.iter().flat_map(|&n| &nodes[n].results).copied();
+        let written = |v: &ValueId| self.context.clusters.is_materialised(*v);
+        let values: Vec<ValueId> = values.filter(written).collect();
+        let mut emitter = Emitter::new(self.context, nodes[id].origin);
+        emitter.over(&values, &mut |e, index| {
+            values.iter().map(|&v| e.element(v, index)).collect()
+        })?;
         Ok(emitter.finish())
     }
 
