@@ -27,6 +27,7 @@ mod open_sizes;
 mod product_types;
 mod products;
 mod reduce;
+mod repeated_arrays;
 mod rows;
 mod scans_and_groups;
 mod serialised;

@@ -107,12 +107,30 @@ pub(crate) fn merged(kernel: &Kernel) -> (usize, Term) {
     (count, lanes)
 }
 
-/// The stride of each access of a block along a dimension, if that is a constant.
-pub(crate) fn steps_along(kernel: &Kernel, block: &Block, var: Var) -> Vec<Option<i64>> {
+/// An access of an array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// The parameter.
+    pub param: usize,
+    /// Whether it is a store.
+    pub is_store: bool,
+    /// Its stride along a dimension in elements, if that is a constant.
+    pub step: Option<i64>,
+}
+
+/// The stride of each access of a block along a dimension.
+pub(crate) fn steps_along(kernel: &Kernel, block: &Block, var: Var) -> Vec<Step> {
     let mut uses = Uses::default();
     uses.block(kernel, block);
     let step = |linear: &Term| split(linear, var)?.0.as_constant();
-    uses.linear.iter().map(step).collect()
+    let places = uses.places.iter().zip(&uses.linear);
+    places
+        .map(|(&(param, is_store), linear)| Step {
+            param,
+            is_store,
+            step: step(linear),
+        })
+        .collect()
 }
 
 /// The uses of index variables in a body.
@@ -120,6 +138,8 @@ pub(crate) fn steps_along(kernel: &Kernel, block: &Block, var: Var) -> Vec<Optio
 struct Uses {
     /// Terms in addresses.
     linear: Vec<Term>,
+    /// For each of these, the parameter, and whether it is the address of a store.
+    places: Vec<(usize, bool)>,
     /// Terms elsewhere.
     terms: Vec<Term>,
 }
@@ -140,6 +160,7 @@ impl Uses {
                 Statement::Load { param, index, .. } | Statement::Store { param, index, .. } => {
                     self.linear
                         .push(linear_index(kernel, *param, index, &ranges));
+                    self.places.push((*param, statement.is_store()));
                 }
                 Statement::Bind { .. } => {}
                 Statement::Loop { var, body, .. } => {

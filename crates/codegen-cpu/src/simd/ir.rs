@@ -268,6 +268,17 @@ pub(crate) struct Access {
     pub splat: bool,
 }
 
+/// How close together the elements are that the lanes of a vector gather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// In most vectors, all lanes have the same element.
+    Same,
+    /// In most vectors, lanes have consecutive elements.
+    Neighbours,
+    /// In every vector, each lane has the element of the lane before it, or the next one.
+    Window,
+}
+
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Statement {
@@ -384,6 +395,8 @@ pub(crate) struct Body {
     /// Gathers from arrays so small that a register may hold them: the access, whose address is the
     /// array's, and the number of elements.
     pub small: Vec<(u32, u32)>,
+    /// Gathers whose lanes' elements are close together.
+    pub spans: Vec<(u32, Span)>,
     /// The kernel's statements that the body was made from.
     pub origins: Origins,
 }

@@ -3,8 +3,8 @@
 
 use super::builder::Builder;
 use super::ir::{
-    Access, BinaryOp, Body, Condition, Conversion, Input, Op, Reduction, Storage, Type, UnaryOp, V,
-    identity,
+    Access, BinaryOp, Body, Condition, Conversion, Input, Op, Reduction, Span, Storage, Type,
+    UnaryOp, V, identity,
 };
 use super::test_harness::Compiled;
 use crate::isa::x64::InstructionSet;

@@ -23,8 +23,8 @@ pub(crate) fn interchange_loops(kernel: &Kernel) -> Option<Kernel> {
         return None;
     }
     let steps = steps_along(kernel, &kernel.body, next);
-    let near = steps.iter().filter(|&&step| step == Some(1)).count();
-    let far = steps.iter().filter(|&&step| !matches!(step, Some(0 | 1)));
+    let near = steps.iter().filter(|at| at.step == Some(1)).count();
+    let far = (steps.iter()).filter(|at| !matches!(at.step, Some(0 | 1)));
     (near > 0 && near >= far.count()).then(|| {
         let mut kernel = kernel.clone();
         let rank = kernel.domain.len();

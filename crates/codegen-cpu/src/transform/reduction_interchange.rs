@@ -97,7 +97,8 @@ fn better_order(kernel: &Kernel, body: &Block, nest: &[Var]) -> Option<Nest> {
     let mut steps = SmallVec::<[(Var, [u64; 2]); 4]>::new();
     for &var in nest {
         kernel.constant_extent(var)?;
-        let all: Option<Vec<i64>> = steps_along(kernel, body, var).into_iter().collect();
+        let accesses = steps_along(kernel, body, var).into_iter();
+        let all: Option<Vec<i64>> = accesses.map(|access| access.step).collect();
         let apart = all?.into_iter().map(i64::unsigned_abs).filter(|&n| n != 0);
         let apart: SmallVec<[u64; 4]> = apart.collect();
         steps.push((var, [*apart.iter().min()?, *apart.iter().max()?]));

@@ -7,7 +7,7 @@
 //! next dimension, and values that do not depend on the short one are computed once.
 
 use super::cse;
-use crate::analysis::affine_access::{merged, steps_along};
+use crate::analysis::affine_access::{Step, merged, steps_along};
 use crate::analysis::known_branches::resolved;
 use crate::simd::mathlib::calls_function;
 use crate::vectorize::loop_versioning::{MIN_SAVED, operations};
@@ -35,6 +35,8 @@ const IN_LOOPS: f64 = 10.0;
 const MAX_SHORT: i64 = 4;
 /// Strides for which lanes load and store contiguous vectors, and for which such loads pay.
 const STEPS: [i64; 6] = [0, 1, 2, 3, 4, 8];
+/// Strides for which lanes store contiguous vectors of elements of less than 32 bits.
+const NARROW_STORES: [i64; 4] = [1, 2, 4, 8];
 
 /// A kernel each of whose points is several points of another kernel.
 #[derive(Debug)]
@@ -177,23 +179,43 @@ fn gains_lanes(kernel: &Kernel, all: &Kernel) -> bool {
 /// Whether lanes along a dimension access memory in strides for which contiguous vectors are loaded
 /// and stored. Accesses with computed indices gather in any case.
 fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
-    let scalars = (0..kernel.scalars.len()).map(Kernel::scalar);
-    let mut types = scalars.map(|id| kernel.scalars[id]);
-    let wide = |ty: ElementType| ty.is_complex() || ty.is_float() && ty.bits() > 32;
-    kernel.params.iter().all(is_single)
-        && !types.any(wide)
-        && steps_along(kernel, &kernel.body, next)
-            .iter()
-            .all(|step| step.is_none_or(|step| STEPS.contains(&step)))
+    all_in_steps(kernel, next, |_| true)
 }
 
-/// Whether lanes along a dimension are stored in such strides and have at most 32 bits, whatever
-/// the strides of loads.
+/// Whether lanes along a dimension are stored in such strides, whatever the strides of loads.
 fn stores_in_steps(kernel: &Kernel, next: Var) -> bool {
-    let mut stored = kernel.clone();
-    let is_store = |s: &Statement| s.is_store();
-    stored.body.statements.retain(is_store);
-    goes_in_steps(&stored, next)
+    all_in_steps(kernel, next, |access| access.is_store)
+}
+
+/// Whether these accesses of a kernel are in such strides, and lanes have 32 bits or, if all arrays
+/// have elements of 64 bits, those.
+fn all_in_steps(kernel: &Kernel, next: Var, concerns: impl Fn(&Step) -> bool) -> bool {
+    let bytes = |param: &Param| param.element_type.storage_bytes();
+    let is_wide = kernel.params.iter().all(|param| bytes(param) == 8);
+    let lane = if is_wide { 8 } else { 4 };
+    let mut types = (0..kernel.scalars.len()).map(|i| kernel.scalars[Kernel::scalar(i)]);
+    let exceeds = |ty: ElementType| {
+        let inexact = ty.is_float() || ty.is_complex();
+        inexact && (ty.bits() as usize > 8 * lane || ty.is_complex() && !is_wide)
+    };
+    if kernel.params.iter().any(|p| bytes(p) > lane) || types.any(exceeds) {
+        return false;
+    }
+    let steps = steps_along(kernel, &kernel.body, next);
+    steps
+        .iter()
+        .filter(|&access| concerns(access))
+        .all(|access| {
+            let Some(step) = access.step else {
+                return true;
+            };
+            let is_narrow = (kernel.params.get(access.param)).is_none_or(|param| bytes(param) < 4);
+            match (is_narrow, access.is_store) {
+                (false, _) => STEPS.contains(&step),
+                (true, true) => NARROW_STORES.contains(&step),
+                (true, false) => matches!(step, 0 | 1),
+            }
+        })
 }
 
 /// The number of loads of a block.

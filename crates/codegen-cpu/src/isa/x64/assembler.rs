@@ -410,17 +410,22 @@ impl Assembler {
 
     /// Divides a signed number by a power of two, rounding down.
     pub(super) fn shifted_right(&mut self, a: VReg, amount: i32) -> VReg {
-        self.shifted(Code::Sar_rm64_imm8, a, amount)
+        self.by_immediate(Code::Sar_rm64_imm8, a, amount)
     }
 
     /// Multiplies a number with a power of two.
     pub(super) fn shifted_left(&mut self, a: VReg, amount: i32) -> VReg {
-        self.shifted(Code::Shl_rm64_imm8, a, amount)
+        self.by_immediate(Code::Shl_rm64_imm8, a, amount)
     }
 
-    fn shifted(&mut self, code: Code, a: VReg, amount: i32) -> VReg {
+    /// The bits of a number that a mask has.
+    pub(super) fn masked(&mut self, a: VReg, mask: i32) -> VReg {
+        self.by_immediate(Code::And_rm64_imm32, a, mask)
+    }
+
+    fn by_immediate(&mut self, code: Code, a: VReg, number: i32) -> VReg {
         let out = self.register(INTEGER);
-        self.onto(code, Self::plain(out), a, &[], Some(amount));
+        self.onto(code, Self::plain(out), a, &[], Some(number));
         out
     }
 
@@ -432,7 +437,7 @@ impl Assembler {
         let above = 64 - i32::from(LINE_SHIFT);
         let high = self.shifted_left(before, above);
         let amount = above + bytes.trailing_zeros() as i32;
-        self.shifted(Code::Shr_rm64_imm8, high, amount)
+        self.by_immediate(Code::Shr_rm64_imm8, high, amount)
     }
 
     pub(super) fn compare(&mut self, a: VReg, b: VReg) {

@@ -305,7 +305,9 @@ impl Writer {
                     out.set_op_kind(i, OpKind::Immediate32);
                     out.set_immediate32(value.cast_unsigned());
                 }
-                Arg::Immediate(value) if code == Code::Imul_r64_rm64_imm32 => {
+                Arg::Immediate(value)
+                    if matches!(code, Code::Imul_r64_rm64_imm32 | Code::And_rm64_imm32) =>
+                {
                     out.set_op_kind(i, OpKind::Immediate32to64);
                     out.set_immediate32to64(i64::from(value));
                 }

@@ -1,7 +1,6 @@
 //! Loads and stores of lanes.
 
 use super::assembler::{Out, Place, Source};
-use super::features::INTEGER;
 use super::features::InstructionSet;
 use super::inst::Taken;
 use super::isel::{Select, out};
@@ -111,7 +110,7 @@ impl Select<'_> {
     }
 
     /// Loads one element into all lanes, with AVX-512.
-    fn broadcast(
+    pub(super) fn broadcast(
         &mut self,
         access: u32,
         ty: Type,
@@ -191,36 +190,39 @@ impl Select<'_> {
         if self.body.goes_back(index) && !self.in_rare {
             return self.load_backwards(access, (ty, index), mask, u);
         }
-        if storage.bytes < 4 {
-            return match self.set {
-                InstructionSet::Avx512 => self.gather_narrow(access, index, mask, u),
-                InstructionSet::Avx2 => self.load_narrow_lanes(access, Some(index), mask, u),
-            };
-        }
-        if let Some(steps) = self.steps_of(index).filter(|_| !self.in_rare) {
+        if storage.bytes >= 4
+            && !self.in_rare
+            && let Some(steps) = self.steps_of(index)
+        {
             return self.step_or_gather(access, (ty, index), mask, steps, u);
         }
-        self.gather_all(access, (ty, index), mask, u)
+        if plain && let Some(span) = self.span_of(access) {
+            return self.gather_span((access, span), (ty, index), mask, u);
+        }
+        self.gather_apart(access, (ty, index), mask, u)
+    }
+
+    /// Loads the lanes' elements wherever they are.
+    pub(super) fn gather_apart(
+        &mut self,
+        access: u32,
+        (ty, index): (Type, V),
+        mask: Option<VReg>,
+        u: usize,
+    ) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        match self.set {
+            _ if storage.bytes >= 4 => self.gather_all(access, (ty, index), mask, u),
+            InstructionSet::Avx512 => self.gather_narrow(access, index, mask, u),
+            InstructionSet::Avx2 => self.load_narrow_lanes(access, Some(index), mask, u),
+        }
     }
 
     /// The memory operand of the element of a vector's first lane.
     fn place_of_first(&mut self, access: u32, index: V, u: usize) -> Option<Source> {
         let index = self.get(index, u)?;
-        let [low, first] = [(); 2].map(|()| self.asm.register(INTEGER));
-        let code = match self.set {
-            InstructionSet::Avx512 => Code::EVEX_Vmovd_rm32_xmm,
-            InstructionSet::Avx2 => Code::VEX_Vmovd_rm32_xmm,
-        };
-        let index = (Source::Register(index), Size::Xmm);
-        self.asm.op(code, out(low, Size::R32), &[index], None);
-        let low = (Source::Register(low), Size::R32);
-        let target = out(first, Size::R64);
-        self.asm.op(Code::Movsxd_r64_rm32, target, &[low], None);
-        Some(Source::Memory {
-            base: self.pointers[access as usize],
-            index: Some((first, self.body.accesses[access as usize].storage.bytes)),
-            displacement: 0,
-        })
+        let first = self.first_lane(index);
+        Some(self.element(access, first))
     }
 
     /// The number of elements of a small array that AVX-512 selects from a register.
@@ -328,24 +330,14 @@ impl Select<'_> {
         let end = self.asm.sum(place, None, lanes - 1);
         let [step, last] = [place, end].map(|place| self.asm.shifted_right(place, amount));
         self.asm.compare(last, step);
-        let result = self.asm.vector();
-        let [apart, same] = [self.asm.block(&[]), self.asm.block(&[])];
-        let after = self.asm.block(&[result]);
-        self.asm.is_cold(apart);
-        self.asm.branch(Taken::Greater, apart, same);
-        self.asm.switch_to(same);
-        let from = Source::Memory {
-            base: self.pointers[access as usize],
-            index: Some((step, self.body.accesses[access as usize].storage.bytes)),
-            displacement: 0,
-        };
-        let one = self.broadcast(access, ty, from, mask)?;
-        self.asm.jump(after, &[one]);
-        self.asm.switch_to(apart);
-        let each = self.gather_all(access, (ty, index), mask, u)?;
-        self.asm.jump(after, &[each]);
-        self.asm.switch_to(after);
-        Some(result)
+        self.either(
+            Taken::Greater,
+            |select| {
+                let from = select.element(access, step);
+                select.broadcast(access, ty, from, mask)
+            },
+            |select| select.gather_all(access, (ty, index), mask, u),
+        )
     }
 
     pub(super) fn store(

@@ -34,6 +34,7 @@ mod narrow_gather;
 mod opcodes;
 mod row_loop;
 mod scalarize;
+mod spanned_gather;
 mod unroll_factor;
 
 use self::unroll_factor::{LONG, in_flight};

@@ -239,6 +239,124 @@ fn steps_of_an_index() {
     }
 }
 
+/// Gathers of elements that are close together in most vectors, from every offset, and as they are
+/// stated and as unknown ones.
+#[test]
+fn elements_that_are_close_together() {
+    // `(lane + first) mod 64`, `floordiv 2` and `floordiv 64`.
+    type Index = fn(&mut Builder, V) -> V;
+    let cases: [(Span, Index); 3] = [
+        (Span::Neighbours, |b, place| {
+            let most = b.i32(63);
+            b.and(place, most)
+        }),
+        (Span::Window, |b, place| {
+            b.shift(BinaryOp::ShiftRightSigned, place, 1)
+        }),
+        (Span::Same, |b, place| {
+            let (step, one) = (b.shift(BinaryOp::ShiftRightSigned, place, 6), b.i32(1));
+            b.add(step, one)
+        }),
+    ];
+    let types = [
+        (1, Type::I32),
+        (2, Type::I32),
+        (4, Type::F32),
+        (8, Type::F64),
+    ];
+    for ((span, index), (bytes, ty)) in cases.into_iter().flat_map(|c| types.map(|t| (c, t))) {
+        let body = |stated: bool| {
+            let mut b = Builder::new();
+            let [from, to] = [(); 2].map(|()| pointer(&mut b, bytes));
+            let first = b.input(Input::Number(Type::I32));
+            let (lane, first) = (b.lane(), b.splat(first, Type::I32));
+            let place = b.add(lane, first);
+            let index = index(&mut b, place);
+            let value = b.gather(from, ty, index, None);
+            b.store(to, value, None, None);
+            b.body().spans.extend(stated.then_some((from, span)));
+            b.finish()
+        };
+        let size = bytes as usize;
+        // Pages are crossed, too.
+        let numbers: Vec<u8> = (0..size * 4096).map(|i| (i * 37 % 251) as u8).collect();
+        let bodies = [body(true), body(false)];
+        for n in LENGTHS.into_iter().filter(|&n| n <= 1024) {
+            for first in [0, 1, 15, 16, 40, 5000] {
+                let mut want = Vec::new();
+                for compiled in bodies.iter().flat_map(Compiled::all) {
+                    let mut out = vec![0u8; size * n as usize];
+                    let args = [numbers.as_ptr() as u64, out.as_mut_ptr() as u64, first];
+                    // SAFETY: `n` elements are written, and at most 3,013 are read.
+                    unsafe { compiled.run(&args, n) };
+                    if want.is_empty() {
+                        want.clone_from(&out);
+                    }
+                    assert_eq!(
+                        out, want,
+                        "{span:?}, {bytes} bytes, {} at {n}",
+                        compiled.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Narrow elements of several arrays that are stored in turn.
+#[test]
+fn narrow_elements_in_turn() {
+    for (bytes, stride) in [1, 2].into_iter().flat_map(|b| [2, 4, 8].map(|s| (b, s))) {
+        let mut b = Builder::new();
+        let from: Vec<u32> = (0..stride).map(|_| pointer(&mut b, bytes)).collect();
+        let to = pointer(&mut b, bytes);
+        b.body().blocks.push(to);
+        let (lane, step) = (b.lane(), b.i32(stride));
+        let scaled = b.mul(lane, step);
+        let values: Vec<V> = from.iter().map(|&x| b.load(x, Type::I32, None)).collect();
+        for (first, value) in (0..).zip(values) {
+            let index = match first {
+                0 => scaled,
+                _ => {
+                    let first = b.i32(first);
+                    b.add(scaled, first)
+                }
+            };
+            b.store(to, value, Some(index), None);
+        }
+        let body = b.finish();
+        let (size, stride) = (bytes as usize, stride as usize);
+        for n in LENGTHS.into_iter().filter(|&n| n <= 1024) {
+            let count = n as usize;
+            let numbers: Vec<u8> = (0..size * stride * count)
+                .map(|i| (i * 37 % 251) as u8)
+                .collect();
+            let element = |i: usize| {
+                let (lane, array) = (i / stride, i % stride);
+                &numbers[size * (array * count + lane)..][..size]
+            };
+            let want: Vec<u8> = (0..stride * count).flat_map(element).copied().collect();
+            for compiled in Compiled::all(&body) {
+                let mut out = vec![0x5au8; 2 * GUARD + numbers.len()];
+                let arrays = (0..stride).map(|array| numbers[size * array * count..].as_ptr());
+                let mut args: Vec<u64> = arrays.map(|p| p as u64).collect();
+                args.push(out[GUARD..].as_mut_ptr() as u64);
+                // SAFETY: `n` elements of each array are read, and as many blocks are written.
+                unsafe { compiled.run(&args, n) };
+                let written = GUARD..GUARD + numbers.len();
+                let name = compiled.name;
+                assert_eq!(
+                    out[written.clone()],
+                    want,
+                    "{bytes} bytes, {stride} by {name} at {n}"
+                );
+                let beside = out[..written.start].iter().chain(&out[written.end..]);
+                assert!(beside.copied().eq([0x5a; 2 * GUARD]), "{name} at {n}");
+            }
+        }
+    }
+}
+
 /// One element for some of the lanes, and an element with an invalid address for none.
 #[test]
 fn one_element_under_a_mask() {

@@ -1,5 +1,6 @@
 //! Loads and stores: the addresses of the lanes' elements.
 
+use super::lane_spans::{Varying, span};
 use super::{Reason, Source, Translator, Use};
 use crate::analysis::affine_access::{Ranges, linear_index, split};
 use crate::simd::half_precision;
@@ -210,6 +211,12 @@ impl Translator<'_> {
         });
         let small = small.map(|elements| (access, elements));
         self.builder.body().small.extend(small);
+        let lane = Varying {
+            lane: self.lane,
+            differs: &|var| self.vars.contains_key(&var),
+        };
+        let span = span(&varying, lane).map(|span| (access, span));
+        self.builder.body().spans.extend(span);
         let index = match is_guarded {
             true => self.wrapping_term(&varying)?,
             false => self.term(&varying)?,

@@ -5,6 +5,7 @@
 
 mod indices;
 mod lane_runs;
+mod lane_spans;
 mod memory;
 mod reductions;
 mod tiles;

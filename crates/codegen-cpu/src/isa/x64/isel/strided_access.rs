@@ -5,8 +5,8 @@
 use super::Select;
 use crate::isa::x64::assembler::{Out, Source};
 use crate::isa::x64::features::InstructionSet;
-use crate::isa::x64::opcodes::Size;
-use crate::simd::ir::{Body, Every, Op, Statement, V};
+use crate::isa::x64::opcodes::{STORE, Size, narrow};
+use crate::simd::ir::{BinaryOp, Body, Every, Op, Statement, Type, V};
 use iced_x86::Code;
 use regalloc2::VReg;
 use smallvec::SmallVec;
@@ -50,6 +50,26 @@ pub(in crate::isa::x64) fn read(
     // An access without whole blocks begins at its own element.
     let placed = every.first == 0 || body.blocks.contains(&access);
     (fits && plain && placed && mask.is_none()).then_some(every)
+}
+
+/// The elements that a scatter writes, if the group of scatters that it belongs to may become
+/// contiguous stores: those that would be read so, and narrow ones whose neighbours are joined to
+/// words.
+fn written(
+    set: InstructionSet,
+    body: &Body,
+    access: u32,
+    index: V,
+    mask: Option<V>,
+) -> Option<Every> {
+    let bytes = body.accesses[access as usize].storage.bytes;
+    if bytes >= 4 {
+        return read(set, body, access, index, mask);
+    }
+    let every = body.every(index)?;
+    let fits = matches!(every.stride, 2 | 4 | 8) && every.first < every.stride;
+    let plain = set == InstructionSet::Avx512 && !body.is_wide() && mask.is_none();
+    (fits && plain).then_some(every)
 }
 
 /// Values that only such reads would use: their indices.
@@ -132,7 +152,7 @@ pub(in crate::isa::x64) fn groups(
                 index: Some(index),
                 mask,
             } if body.blocks.contains(&access) => {
-                let Some(every) = read(set, body, access, index, mask) else {
+                let Some(every) = written(set, body, access, index, mask) else {
                     open = None;
                     continue;
                 };
@@ -244,12 +264,22 @@ impl Select<'_> {
 
     /// Emits the stores of a group as contiguous stores.
     pub(in crate::isa::x64) fn interleave(&mut self, group: &Group) -> Option<()> {
-        let stride = group.values.len() as u32;
         for u in 0..self.unroll {
             let values: Option<Vec<VReg>> = group.values.iter().map(|&v| self.get(v, u)).collect();
+            let mut values = values?;
+            let mut bytes = self.body.accesses[group.access as usize].storage.bytes;
+            while bytes < 4 && values.len() > 1 {
+                values = self.words_of(&values, bytes)?;
+                bytes *= 2;
+            }
+            if let [one] = values[..] {
+                self.store_blocks(group.access, (one, bytes), u)?;
+                continue;
+            }
+            let stride = values.len() as u32;
             let parts = match stride {
-                3 => self.threes(&values?),
-                _ => self.interleaved_halves(values?),
+                3 => self.threes(&values),
+                _ => self.interleaved_halves(values),
             };
             for (part, value) in (0..).zip(parts) {
                 let mask = self.part_mask(true, (stride, part), u)?;
@@ -262,6 +292,40 @@ impl Select<'_> {
                 self.asm.effect(code, &sources, mask);
             }
         }
+        Some(())
+    }
+
+    /// Joins each two neighbouring elements of this size, at the bottom of lanes of 32 bits, to one
+    /// of twice the size.
+    fn words_of(&mut self, values: &[VReg], bytes: u32) -> Option<Vec<VReg>> {
+        let bits = 8 * bytes;
+        let low = self.pooled((1 << bits) - 1, Type::I32);
+        let pairs = values.chunks_exact(2);
+        pairs
+            .map(|pair| {
+                let first = self.binary(BinaryOp::And, Type::I32, pair[0], low)?;
+                let second = Source::Register(pair[1]);
+                let second = self.shifted(BinaryOp::ShiftLeft, Type::I32, second, bits as i32)?;
+                self.binary(BinaryOp::Or, Type::I32, first, Source::Register(second))
+            })
+            .collect()
+    }
+
+    /// Stores a block of two or four bytes for each lane, contiguously.
+    fn store_blocks(&mut self, access: u32, (value, bytes): (VReg, u32), u: usize) -> Option<()> {
+        let form = self.form(Type::I32);
+        let code = match bytes {
+            4 => STORE.of(form)?,
+            _ => narrow(bytes, form)?,
+        };
+        let place = Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some((self.lane, bytes)),
+            displacement: self.lanes() * u as i32 * bytes as i32,
+        };
+        let mask = self.effective(None, u)?;
+        let sources = [(place, Size::R64), (Source::Register(value), form.size())];
+        self.asm.effect(code, &sources, mask);
         Some(())
     }
 
