@@ -26,6 +26,7 @@ mod client;
 mod context;
 mod device;
 mod dispatch;
+mod dump;
 mod element;
 mod entry;
 mod error;

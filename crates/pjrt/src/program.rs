@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::c_api::*;
 use crate::client::Client;
+use crate::dump::dump;
 use crate::element;
 use crate::entry::unimplemented;
 use crate::error::{Code, Error};
@@ -104,6 +105,7 @@ impl Kinds {
 impl Program {
     /// Compiles a program.
     pub(crate) fn compile(source: Source, client: &Client) -> Result<Self, Error> {
+        dump(&source.format, &source.code)?;
         Self::new(source, client, None)
     }
 
