@@ -333,8 +333,8 @@ fn collect_constants<'m>(
 ) {
     let is_constant = match &*operation.name {
         "stablehlo.constant" | "chlo.constant" | "stablehlo.iota" => true,
-        // JAX states the sharding of constants, too.
-        "sdy.sharding_constraint" => {
+        // JAX states the sharding of constants, too, between casts from VHLO's types and back.
+        "sdy.sharding_constraint" | "builtin.unrealized_conversion_cast" => {
             let mut operands = operation.operands.iter();
             operands.all(|value| constants.contains_key(value))
         }

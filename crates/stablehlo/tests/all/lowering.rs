@@ -271,7 +271,9 @@ fn a_comparator_captures_constants_whose_sharding_is_stated() {
 sdy.mesh @mesh = <["x"=2]>
 func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  %c = sdy.sharding_constraint %zero <@mesh, []> : tensor<f32>
+  %cast = "builtin.unrealized_conversion_cast"(%zero) : (tensor<f32>) -> tensor<f32>
+  %stated = sdy.sharding_constraint %cast <@mesh, []> : tensor<f32>
+  %c = "builtin.unrealized_conversion_cast"(%stated) : (tensor<f32>) -> tensor<f32>
   %0 = "stablehlo.sort"(%x) <{dimension = 1 : i64, is_stable = true}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %1 = stablehlo.maximum %a, %c : tensor<f32>
