@@ -74,9 +74,14 @@ fn branches_into_loops(block: &Block) -> bool {
     })
 }
 
-/// Whether an array's elements have 32 bits.
-fn is_single(param: &Param) -> bool {
-    param.element_type.storage_bytes() == 4
+/// Whether this many neighbouring elements of each array that is written are stored by vectors that
+/// are shuffled, and lanes have 32 bits.
+fn interleaves(kernel: &Kernel, count: i64) -> bool {
+    kernel.params.iter().all(|param| {
+        let bytes = param.element_type.storage_bytes();
+        let is_read = param.access == Access::Read;
+        bytes == 4 || bytes < 4 && (is_read || NARROW_STORES.contains(&count))
+    })
 }
 
 /// Unrolls a kernel by its number of phases; `None` if it has none, or little depends on them.
@@ -90,8 +95,8 @@ pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
         let mut count = 1;
         divisors(&kernel.body, var, &mut count);
         let fits = (2..=MAX_PHASES).contains(&count) && extent % count == 0;
-        // The results of the phases are stored interleaved, which needs 32-bit elements.
-        let stored = place + 1 < kernel.domain.len() || kernel.params.iter().all(is_single);
+        // The results of the phases are stored interleaved.
+        let stored = place + 1 < kernel.domain.len() || interleaves(kernel, count);
         if !fits || !stored || extent / count < MIN_TURNS {
             return None;
         }

@@ -303,6 +303,74 @@ fn elements_that_are_close_together() {
     }
 }
 
+/// Every second or fourth narrow element, from whole blocks and from others.
+#[test]
+fn narrow_elements_at_equal_distances() {
+    for (bytes, stride) in [(1, 2), (1, 4), (2, 2), (2, 4), (1, 3)] {
+        for (signed, whole) in [(false, false), (false, true), (true, true)] {
+            let mut b = Builder::new();
+            let pointer_of = b.input(Input::Integer);
+            let from = b.access(Access {
+                pointer: pointer_of,
+                storage: Storage { bytes, signed },
+                splat: false,
+            });
+            if whole {
+                b.body().blocks.push(from);
+            }
+            let (lane, step) = (b.lane(), b.i32(stride));
+            let scaled = b.mul(lane, step);
+            let mut sum = b.i32(0);
+            for first in 0..stride {
+                let index = match first {
+                    0 => scaled,
+                    _ => {
+                        let first = b.i32(first);
+                        b.add(scaled, first)
+                    }
+                };
+                let value = b.gather(from, Type::I32, index, None);
+                let (factor, rest) = (b.i32(3), value);
+                let scaled = b.mul(sum, factor);
+                sum = b.add(scaled, rest);
+            }
+            let to = pointer(&mut b, 4);
+            b.store(to, sum, None, None);
+            let body = b.finish();
+            let size = bytes as usize;
+            for n in LENGTHS.into_iter().filter(|&n| n <= 1024) {
+                let blocks = stride as usize * n as usize;
+                let numbers: Vec<u8> = (0..size * blocks).map(|i| (i * 37 % 251) as u8).collect();
+                let element = |i: usize| match (size, signed) {
+                    (1, false) => i32::from(numbers[i]),
+                    (1, true) => i32::from(numbers[i].cast_signed()),
+                    (_, false) => {
+                        i32::from(u16::from_le_bytes([numbers[2 * i], numbers[2 * i + 1]]))
+                    }
+                    (_, true) => {
+                        i32::from(i16::from_le_bytes([numbers[2 * i], numbers[2 * i + 1]]))
+                    }
+                };
+                let places: Vec<usize> = (0..blocks).collect();
+                let want = places
+                    .chunks(stride as usize)
+                    .map(|block| block.iter().fold(0, |sum, &i| 3 * sum + element(i)));
+                for compiled in Compiled::all(&body) {
+                    let mut out = vec![0i32; n as usize];
+                    let args = [numbers.as_ptr() as u64, out.as_mut_ptr() as u64];
+                    // SAFETY: `n` blocks are read, and as many elements are written.
+                    unsafe { compiled.run(&args, n) };
+                    let name = compiled.name;
+                    assert!(
+                        out.iter().copied().eq(want.clone()),
+                        "every {stride} of {bytes} bytes, {signed}, {whole} by {name} at {n}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// Narrow elements of several arrays that are stored in turn.
 #[test]
 fn narrow_elements_in_turn() {

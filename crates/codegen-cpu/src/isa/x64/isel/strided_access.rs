@@ -5,7 +5,7 @@
 use super::Select;
 use crate::isa::x64::assembler::{Out, Source};
 use crate::isa::x64::features::InstructionSet;
-use crate::isa::x64::opcodes::{STORE, Size, narrow};
+use crate::isa::x64::opcodes::{LOAD, STORE, Size, narrow, widen};
 use crate::simd::ir::{BinaryOp, Body, Every, Op, Statement, Type, V};
 use iced_x86::Code;
 use regalloc2::VReg;
@@ -43,13 +43,17 @@ pub(in crate::isa::x64) fn read(
     mask: Option<V>,
 ) -> Option<Every> {
     let every = body.every(index)?;
-    let storage = body.accesses[access as usize].storage;
-    let fits = matches!(every.stride, 2 | 3 | 4 | 8 | 16) && every.first < every.stride;
+    let bytes = body.accesses[access as usize].storage.bytes;
     let lane_bytes = if body.is_wide() { 8 } else { 4 };
-    let plain = set == InstructionSet::Avx512 && storage.bytes == lane_bytes;
+    let whole = body.blocks.contains(&access);
+    let fits = match bytes < 4 {
+        // Whole blocks of two or four bytes.
+        true => whole && lane_bytes == 4 && matches!(every.stride * bytes, 2 | 4),
+        false => bytes == lane_bytes && matches!(every.stride, 2 | 3 | 4 | 8 | 16),
+    };
     // An access without whole blocks begins at its own element.
-    let placed = every.first == 0 || body.blocks.contains(&access);
-    (fits && plain && placed && mask.is_none()).then_some(every)
+    let placed = every.first < every.stride && (every.first == 0 || whole);
+    (set == InstructionSet::Avx512 && fits && placed && mask.is_none()).then_some(every)
 }
 
 /// The elements that a scatter writes, if the group of scatters that it belongs to may become
@@ -215,6 +219,9 @@ impl Select<'_> {
         u: usize,
     ) -> Option<VReg> {
         let Every { stride, first } = every;
+        if self.body.accesses[access as usize].storage.bytes < 4 {
+            return self.narrow_of_blocks(access, every, u);
+        }
         if stride != 3 {
             let levels = stride.trailing_zeros();
             return self.halved(access, (stride, levels, first), 0, u);
@@ -234,6 +241,58 @@ impl Select<'_> {
             picked = self.pick(selection, [picked, loaded]);
         }
         Some(picked)
+    }
+
+    /// Narrow elements, each from one block of two or four bytes: the block, shifted.
+    fn narrow_of_blocks(&mut self, access: u32, every: Every, u: usize) -> Option<VReg> {
+        let storage = self.body.accesses[access as usize].storage;
+        let bytes = storage.bytes * every.stride;
+        let key = (self.key(access, u), every.stride, 0);
+        let known = self.loaded.parts.iter().find(|(k, _)| *k == key);
+        let blocks = match known {
+            Some(&(_, known)) => known,
+            None => {
+                let form = self.form(Type::I32);
+                let code = match bytes {
+                    4 => LOAD.of(form)?,
+                    _ => widen(bytes, false, form)?,
+                };
+                let place = self.place_of_blocks(access, bytes, u);
+                let register = self.asm.vector();
+                let target = Out {
+                    register,
+                    size: form.size(),
+                    mask: self.effective(None, u)?.map(|mask| (mask, true)),
+                };
+                self.asm.op(code, target, &[(place, Size::R64)], None);
+                self.loaded.parts.push((key, register));
+                register
+            }
+        };
+        // To the top of the lane, then to the bottom.
+        let above = 32 - 8 * storage.bytes * (every.first + 1);
+        let unused = 32 - 8 * storage.bytes;
+        let top = match above {
+            0 => blocks,
+            _ => {
+                let blocks = Source::Register(blocks);
+                self.shifted(BinaryOp::ShiftLeft, Type::I32, blocks, above as i32)?
+            }
+        };
+        let down = match storage.signed {
+            true => BinaryOp::ShiftRightSigned,
+            false => BinaryOp::ShiftRight,
+        };
+        self.shifted(down, Type::I32, Source::Register(top), unused as i32)
+    }
+
+    /// The memory operand of a vector's contiguous blocks of this size.
+    fn place_of_blocks(&self, access: u32, bytes: u32, u: usize) -> Source {
+        Source::Memory {
+            base: self.pointers[access as usize],
+            index: Some((self.lane, bytes)),
+            displacement: self.lanes() * u as i32 * bytes as i32,
+        }
     }
 
     /// Vector `at` of the elements whose numbers equal `first` modulo a power of two. It takes
@@ -318,11 +377,7 @@ impl Select<'_> {
             4 => STORE.of(form)?,
             _ => narrow(bytes, form)?,
         };
-        let place = Source::Memory {
-            base: self.pointers[access as usize],
-            index: Some((self.lane, bytes)),
-            displacement: self.lanes() * u as i32 * bytes as i32,
-        };
+        let place = self.place_of_blocks(access, bytes, u);
         let mask = self.effective(None, u)?;
         let sources = [(place, Size::R64), (Source::Register(value), form.size())];
         self.asm.effect(code, &sources, mask);
