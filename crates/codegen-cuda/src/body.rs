@@ -153,8 +153,11 @@ impl<'a> Body<'a> {
     /// An element of a parameter as a C lvalue.
     pub(crate) fn element(&mut self, param: usize, index: &[Term]) -> Result<String, Error> {
         let declared = self.kernel.params.get(param);
-        let declared =
-            declared.ok_or_else(|| Error::Bug(format!("parameter {param} is not declared")))?;
+        let declared = declared.ok_or_else(|| {
+            Error::Bug(format!(
+                "a kernel accesses parameter {param}, which it does not declare"
+            ))
+        })?;
         let linear = self.of_lane(&declared.elements_before(index));
         let linear = tegula_expr::canonicalize(&linear, &self.terms.ranges);
         let at = self.own_term(&linear);

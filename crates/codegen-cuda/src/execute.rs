@@ -398,7 +398,7 @@ impl Run<'_> {
                 session.copy(self.address(*from), self.address(*to), *bytes)
             }
             _ => Err(Error::Bug(
-                "a recorded piece contains control flow".to_owned(),
+                "a CUDA graph was recorded over steps with control flow".to_owned(),
             )),
         }
     }

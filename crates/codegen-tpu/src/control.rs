@@ -70,7 +70,9 @@ impl Lowering<'_> {
         self.program.body = open.outside;
         let decides = open.decides;
         let decides = decides.ok_or_else(|| {
-            tegula_ir::Error::bug("a loop or conditional has no condition or selector")
+            tegula_ir::Error::bug(
+                "a loop ends without a condition, or a conditional without a selector",
+            )
         })?;
         if is_loop {
             self.push(StatementKind::While {

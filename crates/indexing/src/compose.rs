@@ -16,7 +16,7 @@ impl IndexingMap {
     ///
     /// The results of `self` become the dimensions of `next`, whose bounds become
     /// constraints. Ranges and run-time variables of `self` come first. Undefined
-    /// if either is, or if `self` has not one result for each dimension of
+    /// if either is, or if `self` does not have exactly one result for each dimension of
     /// `next`. Not simplified.
     #[must_use]
     pub fn compose(&self, next: &Self) -> Self {

@@ -139,9 +139,10 @@ impl<'a> Ragged<'a> {
             .split_last()
             .is_none_or(|(_, front)| *front != counts[..])
         {
-            return Err(invalid(
-                "the shape of the group sizes does not fit the left operand",
-            ));
+            return Err(invalid(format!(
+                "the group sizes have shape {group_sizes:?}: expected {counts:?} and the number of groups, \
+                 after the left operand's shape"
+            )));
         }
         Ok(Self {
             mode,

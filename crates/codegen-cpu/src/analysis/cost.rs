@@ -14,7 +14,8 @@ pub struct Work {
     /// The program's operations on single numbers. A sum counts as one, and so does an exponential;
     /// an element of a matrix product counts two for each term.
     pub operations: f64,
-    /// Those of them that have no instruction: exponentials, logarithms, roots, sines and so on.
+    /// The number of operations for which CPUs have no instruction: exponentials, logarithms, cube
+    /// roots, sines and so on. They count among `operations`, too.
     pub transcendentals: f64,
     /// Bytes of operands and results, each counted once. An array that a kernel accesses only in
     /// part counts the bytes that are loaded and stored.

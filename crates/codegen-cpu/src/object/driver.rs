@@ -365,10 +365,9 @@ impl<'d, 'f> Driver<'d, 'f> {
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, (WORD * most) as u32, 3);
         self.table = Some(self.builder.create_sized_stack_slot(slot));
         for alias in &plan.aliases {
-            let result = plan
-                .results
-                .get(alias.output)
-                .ok_or_else(|| bug("an alias names an output that does not exist"))?;
+            let result = plan.results.get(alias.output).ok_or_else(|| {
+                bug("an alias of a parameter names a result that the program does not have")
+            })?;
             let offset = |number: usize| (WORD * number) as i32;
             let ins = self.builder.ins();
             let from = ins.load(types::I64, flags, parameters, offset(alias.parameter));

@@ -38,7 +38,7 @@ const STEPS: [i64; 6] = [0, 1, 2, 3, 4, 8];
 /// Strides for which lanes store contiguous vectors of elements of less than 32 bits.
 const NARROW_STORES: [i64; 4] = [1, 2, 4, 8];
 
-/// A kernel each of whose points is several points of another kernel.
+/// An unrolled kernel: each point of its domain computes several points of the original one.
 #[derive(Debug)]
 pub(crate) struct Jammed {
     /// The kernel; one of its points computes several.

@@ -382,16 +382,23 @@ impl Lowerer<'_> {
                 index[at] = 0;
             }
         }
-        let outside = || Error::input("an index is out of bounds");
+        let outside = |count: usize| {
+            Error::input(format!(
+                "an index is outside of an array of {count} elements"
+            ))
+        };
         if let Some(literal) = value.literal() {
             let shape = tegula_ir::ArrayShape::new(value.ty, dims);
             let scalars: Option<Vec<_>> = places.iter().map(|at| literal.scalar(*at)).collect();
-            let literal = tegula_ir::Literal::from_scalars(&shape, scalars.ok_or_else(outside)?)?;
+            let literal = tegula_ir::Literal::from_scalars(
+                &shape,
+                scalars.ok_or_else(|| outside(literal.len()))?,
+            )?;
             return Ok(Value::of_literal(literal));
         }
         let terms = value.terms().unwrap_or_default();
         let moved: Option<Vec<Term>> = places.iter().map(|at| terms.get(*at).cloned()).collect();
-        self.of_terms(value.ty, dims, &moved.ok_or_else(outside)?)
+        self.of_terms(value.ty, dims, &moved.ok_or_else(|| outside(terms.len()))?)
     }
 
     /// Integers given by terms over sizes, computed by instructions.

@@ -27,7 +27,9 @@ pub(super) fn product_as(
     ty: ElementType,
 ) -> Result<Value> {
     if a.rank() == 0 || b.rank() == 0 {
-        return Err(Error::input("expected at least one dimension"));
+        return Err(Error::input(
+            "expected two arrays with at least one dimension each, found a scalar",
+        ));
     }
     if a.rank() == 1 {
         let row = lower.unsqueeze(a, 0)?;

@@ -138,7 +138,9 @@ impl Image {
                 None => found,
             });
         }
-        whole.ok_or_else(|| Error::input("expected at least one dimension"))
+        whole.ok_or_else(|| {
+            Error::input("expected an input with at least one dimension, found a scalar")
+        })
     }
 }
 

@@ -87,7 +87,12 @@ fn conv_transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
                     .len()
                     .checked_sub(count)
                     .and_then(|n| wanted.get(n + at));
-                let size = size.ok_or_else(|| Error::input("`output_shape` lacks a size"))?;
+                let size = size.ok_or_else(|| {
+                    let given = wanted.len();
+                    Error::input(format!(
+                        "`output_shape` has {given} sizes: expected one for each of the {count} spatial dimensions"
+                    ))
+                })?;
                 let input = x.dims[2 + at].as_constant().ok_or_else(|| {
                     Error::unsupported(
                         "`output_shape` for an image of unknown size is not supported",

@@ -53,7 +53,7 @@ pub(super) fn branches_backward(
     })
 }
 
-/// Maps to an array of a conditional's result.
+/// The maps from the operands of a conditional to one array of its result, through its branches.
 pub(super) fn branches_forward(
     module: &Module,
     (call, output): Value,

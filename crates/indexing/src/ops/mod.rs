@@ -52,7 +52,7 @@ pub(crate) use route::{Route, route};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Cause {
     /// The operation cannot be described as an indexing map.
-    #[error("`{}` has no indexing map in this direction", .0.name())]
+    #[error("`{}` has no indexing map in the direction that was asked for", .0.name())]
     Operation(Opcode),
     /// The operand or result is not an array.
     #[error("the operand or the result is not an array")]

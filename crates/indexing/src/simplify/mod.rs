@@ -296,8 +296,8 @@ impl Simplifier {
     }
 }
 
-/// The canonical forms, or affine forms if all points of a small domain allow them; and the steps
-/// for the latter.
+/// Brings each term into canonical form or, if the domain is small and all of its points agree with
+/// one, into affine form. Also returns the steps that explain the affine forms.
 fn canonical(
     results: &[Term],
     domain: &Domain,

@@ -111,7 +111,7 @@ fn one_unknown_path_leaves_the_others() {
     });
     assert_eq!(
         maps[0],
-        ["`all-to-all` has no indexing map in this direction"]
+        ["`all-to-all` has no indexing map in the direction that was asked for"]
     );
     assert_eq!(
         maps[1],

@@ -24,8 +24,8 @@ pub trait Lanes<R>: Vector<R> {
     /// # Safety
     /// The CPU has these vectors; as many complex numbers as a vector has lanes can be written.
     unsafe fn store_pairs(to: *mut R, parts: [Self::Value; 2]);
-    /// Transposes a square tile with as many rows as a vector has numbers. Distances of rows are in
-    /// numbers.
+    /// Transposes a square tile with as many rows as a vector has numbers. `from_row` and
+    /// `to_row` are the distances between rows, in numbers.
     ///
     /// # Safety
     /// The CPU has these vectors; the rows may be read and written, and do not overlap.

@@ -661,8 +661,8 @@ impl<'a> Worker<'a> {
             // heights.
             let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
             let mut tiles = tiles.enumerate().peekable();
-            // A matrix tile, and a tile that is stored separately, is computed by a call of its
-            // own.
+            // One call computes several tiles, except for tiles of matrix registers (AMX) and tiles
+            // whose results go to a buffer first, which take a call each.
             let several =
                 panel.scattered.is_none() && in_place.storing.is_some() && !kernel.matrices;
             while let Some((i, mut rows)) = tiles.next() {

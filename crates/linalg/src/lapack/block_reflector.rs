@@ -90,7 +90,7 @@ fn triangular_factor<T: Scalar>(tau: &[T], adjoint: bool, factor: &mut Matrix<'_
             for k in i..j {
                 sum += factor.at(i, k) * factor.at(k, j);
             }
-            // Later iterations read only the rows of this column below this one.
+            // This may be overwritten: later iterations read only the rows of this column below it.
             factor.set(i, j, -(sum * tau));
         }
         factor.set(j, j, tau);

@@ -4,13 +4,14 @@
 /// The order in which a matrix is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// From beginning to end, as by a loop that only reads; for at most [`NEAR`] columns.
+    /// Each row is read from beginning to end before the next one, in the order of memory. For at most
+    /// [`NEAR`] columns.
     Sequential,
-    /// Pages of six rows side by side.
+    /// A page of each of six rows is read in turn.
     Pages,
-    /// Eight rows side by side.
+    /// Eight rows are read in turn.
     Eight,
-    /// Sixteen rows side by side.
+    /// Sixteen rows are read in turn.
     Sixteen,
 }
 

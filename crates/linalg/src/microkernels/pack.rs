@@ -550,7 +550,8 @@ mod tests {
                 target: target.as_mut_ptr().cast(),
                 width: 32,
             };
-            // SAFETY: three rows of 32 elements, two groups of 32 units.
+            // SAFETY: the function reads three rows of 32 elements and writes two groups of 32 units, which
+            // are the sizes of both arrays.
             assert_eq!(unsafe { function(&run) }, place.is_some(), "{place:?}");
         }
     }

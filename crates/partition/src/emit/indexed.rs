@@ -87,7 +87,9 @@ impl Emitter<'_> {
             return Err(self.bug("expected a slice along a dimension of known size"));
         };
         let slice = stated.get(indexed.dim).copied();
-        let slice = slice.ok_or_else(|| self.bug("expected the bounds of the sliced dimension"))?;
+        let slice = slice.ok_or_else(|| {
+            self.bug("a slice states no start, limit and stride for the dimension that is cut")
+        })?;
         self.reason = "only a few devices hold the slice".to_owned();
         let mut pieces = Vec::new();
         for (place, own) in owned_slices(&slice, size, &indexed.cut) {

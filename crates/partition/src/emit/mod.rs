@@ -208,8 +208,12 @@ impl Emitter<'_> {
     fn scalar(&self, frame: &mut Frame, ty: ElementType, value: Scalar) -> Result<DraftId, Error> {
         let shape = ArrayShape::new(ty, &[]);
         let literal = Literal::from_scalars(&shape, [value.convert(ty)]);
-        let literal =
-            literal.map_err(|_| self.bug("a scalar cannot be represented in its type"))?;
+        let literal = literal.map_err(|_| {
+            self.bug(&format!(
+                "a constant cannot be represented as {}",
+                ty.name()
+            ))
+        })?;
         self.push(
             frame,
             Op::Constant([literal].into()),
@@ -220,8 +224,12 @@ impl Emitter<'_> {
 
     fn zero(&self, frame: &mut Frame, ty: ElementType) -> Result<DraftId, Error> {
         let shape = ArrayShape::new(ty, &[]);
-        let literal = Literal::zeros(&shape)
-            .map_err(|_| self.bug("a scalar cannot be represented in its type"))?;
+        let literal = Literal::zeros(&shape).map_err(|_| {
+            self.bug(&format!(
+                "a constant cannot be represented as {}",
+                ty.name()
+            ))
+        })?;
         self.push(
             frame,
             Op::Constant([literal].into()),

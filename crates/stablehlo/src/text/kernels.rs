@@ -240,7 +240,11 @@ impl Parser<'_> {
             true => self.ty()?,
             false => match memory {
                 Type::MemRef(memref) => memref.element.clone(),
-                _ => return Err(self.scanner.error("expected the type of a memory")),
+                _ => {
+                    return Err(self
+                        .scanner
+                        .error("expected a memory type, such as `memref<8x128xf32>`"));
+                }
             },
         };
         if self.scanner.eat(",") && masked == 1 {

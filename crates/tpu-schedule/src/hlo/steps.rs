@@ -90,7 +90,7 @@ impl Text<'_> {
 
     fn now(&self, now: &Now, id: BufferId) -> Result<InstructionId, Error> {
         let found = now.get(&self.key(id)).copied();
-        found.ok_or_else(|| Error::bug("a buffer is read before it is written"))
+        found.ok_or_else(|| Error::bug(format!("buffer {id:?} is read before it is written")))
     }
 
     /// The instruction that holds a value, which may be a constant.

@@ -213,7 +213,7 @@ impl Reduced {
         turned(b, value, sign)
     }
 
-    /// The cosine: the sine a quarter turn further on.
+    /// The cosine: `cos(x) = sin(x + pi/2)`.
     pub(super) fn cos(self, b: &mut Builder) -> V {
         let odd = is_odd(b, self.n);
         let value = b.select(odd, self.sine, self.cosine);

@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
             let (init, result) = (reduction.init[place], reduction.results[place]);
             self.lanes.each(body, &mut |body, _| {
                 let (first, all) = (body.scalar(init), body.scalar(state.scalar));
-                // A block with partial results leaves the initial value to the second function.
+                // If blocks compute partial results, the function that combines them adds the initial value.
                 let value = match self.part {
                     Part::Partial => return Ok(()),
                     _ => state.combined(&first, &all)?,

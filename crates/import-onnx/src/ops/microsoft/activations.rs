@@ -49,7 +49,9 @@ fn bias_softmax<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<
 /// The two halves of the last dimension.
 fn halves(lower: &mut Lowerer<'_>, x: &Value) -> Result<[Value; 2]> {
     let last = x.rank().checked_sub(1);
-    let last = last.ok_or_else(|| Error::input("expected at least one dimension"))?;
+    let last = last.ok_or_else(|| {
+        Error::input("expected an input with at least one dimension, found a scalar")
+    })?;
     let whole = x.dims[last].clone();
     let half = lower.canonical(&whole.floor_div(&Term::constant(2)));
     let zero = Term::constant(0);

@@ -74,7 +74,9 @@ pub(super) fn root_mean_square(
 
 fn last_of(x: &Value) -> Result<usize> {
     let last = x.rank().checked_sub(1);
-    last.ok_or_else(|| Error::input("expected at least one dimension"))
+    last.ok_or_else(|| {
+        Error::input("expected an input with at least one dimension, found a scalar")
+    })
 }
 
 /// The sum of the input, the residual connection and a bias.

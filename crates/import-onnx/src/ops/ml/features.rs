@@ -25,7 +25,9 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 
 fn last_of(x: &Value) -> Result<usize> {
     let last = x.rank().checked_sub(1);
-    last.ok_or_else(|| Error::input("expected at least one dimension"))
+    last.ok_or_else(|| {
+        Error::input("expected an input with at least one dimension, found a scalar")
+    })
 }
 
 /// Selects columns of the last dimension; a list gives one row.

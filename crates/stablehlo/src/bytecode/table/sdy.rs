@@ -118,7 +118,11 @@ fn sharding(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Stri
             0 => "",
             1 => "max",
             2 => "min",
-            number => return Err(bytes.error(format!("unknown number {number} of a reduction"))),
+            number => {
+                return Err(bytes.error(format!(
+                    "unknown kind {number} of a reduction: expected 0, 1 or 2"
+                )));
+            }
         };
         if !unreduced.is_empty() {
             text += &format!(", unreduced={reduction}{{{unreduced}}}");

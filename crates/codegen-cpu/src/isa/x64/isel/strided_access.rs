@@ -243,7 +243,8 @@ impl Select<'_> {
         Some(picked)
     }
 
-    /// Narrow elements, each from one block of two or four bytes: the block, shifted.
+    /// Loads strided narrow elements: for each lane the block of two or four bytes that contains its
+    /// element, which is then shifted into place.
     fn narrow_of_blocks(&mut self, access: u32, every: Every, u: usize) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
         let bytes = storage.bytes * every.stride;
