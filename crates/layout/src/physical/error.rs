@@ -25,7 +25,7 @@ pub enum PhysicalError {
     #[error("tiles[{0}] ends in `*`, which has no more minor dimension to be combined with")]
     CombinesNothing(usize),
     /// There are too many tile levels.
-    #[error("the layout's tiles have {0} levels: at most {MAX_TILES} are supported")]
+    #[error("tiles has {0} levels: at most {MAX_TILES} are supported")]
     TooManyTiles(usize),
     /// A tile has too many dimensions.
     #[error("tiles[{level}] has more than {MAX_TILES} dimensions")]
