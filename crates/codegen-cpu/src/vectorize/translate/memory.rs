@@ -41,7 +41,11 @@ impl Translator<'_> {
             None if scale == 1 => self.first_of_block(param, &rest, &steps, &stride),
             _ => None,
         };
-        let rest = rest.sub(&Term::constant(first.unwrap_or(0)));
+        // All accesses to a block have the same address, in the same form, by which they are found.
+        let rest = match first {
+            Some(first) => canonicalize(&rest.sub(&Term::constant(first)), &self.ranges),
+            None => rest,
+        };
         let access = self.access((param, offset), (rest, steps), storage, &stride, first);
         if matches!(stride.as_constant(), Some(0 | 1)) {
             return Ok((access, None));
