@@ -241,6 +241,21 @@ def test_costs():
     assert least <= costs["bytes accessed"] <= 2 * least
 
 
+def test_programs_are_dumped_as_they_arrive(tmp_path, monkeypatch):
+    folder = tmp_path / "programs"
+    monkeypatch.setenv("TEGULA_DUMP", str(folder))
+    jax.jit(lambda x: jnp.sin(x) * 3.25)(np.ones(7, "float32")).block_until_ready()
+    programs = [file for file in folder.iterdir() if b"sine" in file.read_bytes()]
+    assert len(programs) == 1
+    if command := os.environ.get("TEGULA_COMMAND"):
+        text = subprocess.check_output([command, "compile", programs[0], "--emit", "hlo"], text=True)
+        assert "sine(" in text
+    # A folder that cannot be made is an error, not a silence.
+    monkeypatch.setenv("TEGULA_DUMP", str(programs[0]))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="TEGULA_DUMP: cannot write"):
+        jax.jit(lambda x: jnp.cos(x) * 3.25)(np.ones(7, "float32")).block_until_ready()
+
+
 @pytest.mark.skipif(not os.environ.get("TEGULA_COMMAND"), reason="TEGULA_COMMAND is not set")
 def test_explanations(tmp_path):
     import tegula.jax

@@ -64,6 +64,27 @@ pub fn assert_agrees(module: &Module, inputs: &[Literal], regime: Regime) {
     }
 }
 
+/// As [`assert_agrees`] for the text of a program. Its inputs are bytes below 61 that differ from place
+/// to place: whole numbers, or what such bytes are as elements of another type.
+///
+/// # Panics
+/// As [`assert_agrees`], and if the text is no program with inputs of known sizes.
+pub fn assert_text_agrees(text: &str) {
+    let module = crate::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let bytes = |shape: &ArrayShape| {
+        let is_pred = shape.element_type == ElementType::Pred;
+        let byte = |i: usize| ((i * 37 + i / 64) % if is_pred { 2 } else { 61 }) as u8;
+        let count = shape.byte_size().expect("known sizes") as usize;
+        let bytes: Vec<u8> = (0..count).map(byte).collect();
+        Literal::from_bytes(shape, &bytes).expect("so many bytes")
+    };
+    let inputs: Vec<Literal> = (module.entry_computation().parameters.iter())
+        .filter_map(|&parameter| module[parameter].shape.as_array())
+        .map(bytes)
+        .collect();
+    assert_agrees(&module, &inputs, Regime::General);
+}
+
 /// As [`assert_agrees`], with inputs of so few bits that sums of some hundred products are exact.
 ///
 /// # Panics

@@ -241,6 +241,88 @@ fn what_is_known_is_not_computed() {
     );
 }
 
+/// Comparisons with a constant are the truth value, its opposite or a constant; selects of constants,
+/// too.
+#[test]
+fn truth_values_and_constants() {
+    let pred = pairs_pred("f32");
+    let given = format!(
+        "p = {pred} compare(x, y), direction=LT q = {pred} compare(x, y), direction=EQ
+         t = pred[] constant(true) yes = {pred} broadcast(t), dimensions={{}}
+         f = pred[] constant(false) no = {pred} broadcast(f), dimensions={{}}"
+    );
+    let costs = |body: String, expected: usize| holds("f32", &format!("{given} {body}"), expected);
+    type Holds = fn(bool, bool) -> bool;
+    let directions: [(&str, Holds); 6] = [
+        ("EQ", |a, b| a == b),
+        ("NE", |a, b| a != b),
+        ("LT", |a, b| !a & b),
+        ("LE", |a, b| a <= b),
+        ("GT", |a, b| a & !b),
+        ("GE", |a, b| a >= b),
+    ];
+    for (direction, is) in directions {
+        for (name, value) in [("yes", true), ("no", false)] {
+            let compare =
+                |a, b| format!("ROOT r = {pred} compare({a}, {b}), direction={direction}");
+            let operations = |at: [bool; 2]| match at {
+                [false, true] => 1,
+                [true, false] => 2,
+                _ => 0,
+            };
+            let right = [false, true].map(|p| is(p, value));
+            costs(compare("p", name), operations(right));
+            let left = [false, true].map(|p| is(value, p));
+            costs(compare(name, "p"), operations(left));
+        }
+    }
+    for (body, expected) in [
+        ("select(p, yes, no)", 1),
+        ("select(p, no, yes)", 2),
+        ("select(p, yes, q)", 3),
+        ("select(p, q, no)", 3),
+        ("and(p, no)", 0),
+        ("or(yes, p)", 0),
+        ("and(p, yes)", 1),
+    ] {
+        costs(format!("ROOT r = {pred} {body}"), expected);
+    }
+}
+
+/// Integers that are constant, compared with themselves, or multiplied by zero.
+#[test]
+fn operations_on_constant_integers_are_folded() {
+    let pred = pairs_pred("f32");
+    let integers = pred.replace("pred", "s32");
+    let given = format!(
+        "i = {integers} convert(x) z = s32[] constant(0) zero = {integers} broadcast(z), dimensions={{}}
+         s = s32[] constant(-7) seven = {integers} broadcast(s), dimensions={{}}"
+    );
+    for (body, expected) in [
+        ("ROOT r = ? compare(i, i), direction=LE", 0),
+        ("ROOT r = ? compare(i, i), direction=NE", 0),
+        ("m = & multiply(i, zero) ROOT r = # convert(m)", 0),
+        (
+            "d = & divide(seven, seven) m = & subtract(d, seven) ROOT r = # convert(m)",
+            0,
+        ),
+        (
+            "c = ? compare(seven, zero), direction=LT ROOT r = # select(c, x, y)",
+            0,
+        ),
+        ("ROOT r = ? compare(i, zero), direction=LT", 2),
+    ] {
+        let body = body.replace('?', &pred).replace('&', &integers);
+        holds("f32", &format!("{given} {body}"), expected);
+    }
+    // A float that is compared with itself may be NaN.
+    holds(
+        "f32",
+        &format!("ROOT r = {pred} compare(x, x), direction=NE"),
+        1,
+    );
+}
+
 fn pairs_pred(ty: &str) -> String {
     let n = pairs(ElementType::from_name(ty).expect("a type"))[0].len();
     format!("pred[{n}]")

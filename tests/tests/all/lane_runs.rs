@@ -1,9 +1,7 @@
 //! Arrays that lanes go through in a few runs of neighbours, or across them: pixels put side by side and taken
 //! apart, and images whose features move before their positions.
 
-use tegula_ir::Literal;
-use tegula_tests::judge::assert_agrees;
-use tegula_tests::random::Regime;
+use tegula_tests::judge::assert_text_agrees;
 
 /// Blocks of `height` by `width` pixels of `channels` side by side, and the other way round.
 fn blocks(ty: &str, [rows, columns]: [usize; 2], [height, width, channels]: [usize; 3]) -> String {
@@ -27,26 +25,6 @@ ENTRY main {{
     )
 }
 
-/// Elements that differ: whole numbers, or what the bytes are as small floats.
-fn bytes(ty: &str, count: usize) -> Vec<u8> {
-    let byte = |i: usize| ((i * 37 + i / 64) % 61) as u8;
-    (0..count)
-        .map(|i| if ty == "pred" { byte(i) & 1 } else { byte(i) })
-        .collect()
-}
-
-fn agrees(text: &str, ty: &str) {
-    let module = tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let inputs: Vec<Literal> = (module.entry_computation().parameters.iter())
-        .filter_map(|&parameter| module[parameter].shape.as_array())
-        .map(|shape| {
-            Literal::from_bytes(shape, &bytes(ty, shape.byte_size().unwrap_or(0) as usize))
-        })
-        .collect::<Result<_, _>>()
-        .expect("so many bytes");
-    assert_agrees(&module, &inputs, Regime::General);
-}
-
 #[test]
 fn blocks_of_pixels_agree() {
     for ty in ["f32", "f64", "s32", "s64", "u8", "bf16", "c64", "pred"] {
@@ -64,7 +42,7 @@ fn blocks_of_pixels_agree() {
                     "pred" => text.replace("add(c, y)", "or(c, y)"),
                     _ => text,
                 };
-                agrees(&text, ty);
+                assert_text_agrees(&text);
             }
         }
     }
@@ -84,7 +62,7 @@ ENTRY main {{
 }}
 "
             );
-            agrees(&text, ty);
+            assert_text_agrees(&text);
         }
     }
 }

@@ -1,30 +1,11 @@
 //! Arrays that are repeated, arrays whose elements are repeated, Kronecker products, and arrays that are
 //! stacked along their last dimension: indices with quotients and remainders, and short dimensions.
 
-use tegula_ir::Literal;
-use tegula_tests::judge::assert_agrees;
-use tegula_tests::random::Regime;
+use tegula_tests::judge::assert_text_agrees;
 
 const TYPES: [&str; 10] = [
     "f32", "f64", "s32", "s64", "u8", "s16", "bf16", "f16", "c64", "pred",
 ];
-
-/// Runs a program on inputs of small whole numbers, or of what such bytes are as another type.
-fn agrees(text: &str, ty: &str) {
-    let module = tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let byte = |i: usize| ((i * 37 + i / 64) % 61) as u8;
-    let byte = |i: usize| if ty == "pred" { byte(i) & 1 } else { byte(i) };
-    let inputs: Vec<Literal> = (module.entry_computation().parameters.iter())
-        .filter_map(|&parameter| module[parameter].shape.as_array())
-        .map(|shape| {
-            let bytes = shape.byte_size().unwrap_or(0) as usize;
-            let bytes: Vec<u8> = (0..bytes).map(byte).collect();
-            Literal::from_bytes(shape, &bytes)
-        })
-        .collect::<Result<_, _>>()
-        .expect("so many bytes");
-    assert_agrees(&module, &inputs, Regime::General);
-}
 
 /// The operation of two operands that every type of [`TYPES`] has.
 fn combine(ty: &str) -> &'static str {
@@ -52,7 +33,7 @@ ENTRY main {{
 }}
 "
             );
-            agrees(&text, ty);
+            assert_text_agrees(&text);
         }
     }
 }
@@ -75,7 +56,7 @@ ENTRY main {{
 }}
 "
             );
-            agrees(&text, ty);
+            assert_text_agrees(&text);
         }
     }
 }
@@ -101,7 +82,7 @@ ENTRY main {{
 ",
                 2 * all
             );
-            agrees(&text, ty);
+            assert_text_agrees(&text);
         }
     }
 }
@@ -132,7 +113,7 @@ ENTRY main {{
                 "  ROOT r = {ty}[{rows},{columns},{count}] concatenate({}), dimensions={{2}}\n}}\n",
                 parts.join(", ")
             );
-            agrees(&text, ty);
+            assert_text_agrees(&text);
         }
     }
 }
@@ -171,7 +152,7 @@ ENTRY main {{
 }}
 "
             );
-            agrees(&text, ty);
+            assert_text_agrees(&text);
         }
     }
 }

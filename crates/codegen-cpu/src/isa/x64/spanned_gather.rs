@@ -25,7 +25,7 @@ impl Select<'_> {
         (has_form && !self.in_rare).then_some(*span)
     }
 
-    /// Loads the elements of such a gather.
+    /// Loads the elements of a gather by the form that its span allows.
     pub(super) fn gather_span(
         &mut self,
         (access, span): (u32, Span),
@@ -33,7 +33,7 @@ impl Select<'_> {
         mask: Option<VReg>,
         u: usize,
     ) -> Option<VReg> {
-        // What both ways use is computed before they part.
+        // The code of both ways uses these, so they are computed before the branch.
         let each = self.get(index, u)?;
         let first = self.first_lane(each);
         let form = self.form(Type::I32);
@@ -134,7 +134,8 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// A vector by one of two ways: the second, which is seldom taken, if the flags say so.
+    /// Emits a branch to one of two ways to compute a vector: `other` if the flags are as `seldom` says,
+    /// which should be rare, otherwise `usual`.
     pub(super) fn either(
         &mut self,
         seldom: Taken,

@@ -1,21 +1,23 @@
 //! How close together the elements are that lanes gather: the same for all lanes, neighbours, or
 //! elements of a narrow window, although the index is not linear in the lane.
 //!
-//! An array that is repeated is read at `i mod n`, one whose elements are repeated at `i floordiv n`,
-//! and a flattened array of other dimensions at sums of both. Between two multiples of `n` the former
-//! has consecutive elements and the latter one element. Code generation tests whether a vector lies
-//! between two multiples, so this analysis need not know where vectors begin: it states what is worth
-//! testing. For a window no test is needed, so there the analysis is exact.
+//! A repeated array is read at the index `i mod n`, an array of repeated elements at `i floordiv n`, and
+//! an array that was flattened and cut into rows of another length at a sum of both. Between two
+//! multiples of `n`, `i mod n` increases by one from lane to lane, and `i floordiv n` is constant. The
+//! generated code tests for each vector whether it contains a multiple of `n`, so this analysis need not
+//! know at which `i` vectors begin; it says for which accesses the test pays. A window is not tested, so
+//! for windows the analysis must be exact.
 
 use crate::simd::ir::Span;
 use smallvec::SmallVec;
 use tegula_expr::{Node, Term, Var};
 
-/// The least distance of two multiples for which vectors seldom lie across one: two vectors of 16
-/// lanes, or one, if vectors may begin at multiples.
+/// The least `n` for which few vectors contain one of its multiples: two vectors of 16 lanes.
 const MIN_PERIOD: i64 = 32;
+/// The least such power of two: vectors usually begin at its multiples.
 const MIN_ALIGNED: i64 = 16;
-/// The least number of lanes with the same element for which a test is better than a window.
+/// The least number of neighbouring lanes with the same element for which a test is faster than a
+/// window.
 const MIN_SAME: i64 = 64;
 
 /// The variables of an index that differ between lanes.
@@ -104,7 +106,8 @@ impl Steps {
     }
 }
 
-/// The places at which a term's step changes: multiples of a number, of a term whose step is 1.
+/// The places at which a term does not change by its usual step: where a term that increases by one is a
+/// multiple of a number. These terms and numbers are `at`.
 struct Breaks<'a> {
     lane: Varying<'a>,
     at: SmallVec<[(Term, i64); 2]>,
@@ -118,8 +121,8 @@ impl<'a> Breaks<'a> {
         }
     }
 
-    /// Whether vectors seldom lie across a break: there is one sequence of them, at multiples of a
-    /// number of at least `period`, or of `aligned` for a power of two.
+    /// Whether few vectors contain a break: all breaks are at the multiples of one number, which is at
+    /// least `period`, or a power of two and at least `aligned`.
     fn is_seldom(&self, period: i64, aligned: i64) -> bool {
         match &self.at[..] {
             [(_, number)] => *number >= period || *number >= aligned && number.count_ones() == 1,
@@ -127,8 +130,8 @@ impl<'a> Breaks<'a> {
         }
     }
 
-    /// The difference between the values of a term in two neighbouring lanes between two breaks, which
-    /// are noted; `None` if it is unknown.
+    /// By how much a term increases from lane to lane, except at breaks; adds the breaks to `self`. `None`
+    /// if that is unknown.
     fn step(&mut self, term: &Term) -> Option<i64> {
         if self.lane.is_same(term) {
             return Some(0);

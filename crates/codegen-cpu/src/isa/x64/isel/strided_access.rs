@@ -42,7 +42,7 @@ pub(in crate::isa::x64) fn read(
     index: V,
     mask: Option<V>,
 ) -> Option<Every> {
-    let every = body.every(index)?;
+    let every = unmasked(set, body, index, mask)?;
     let bytes = body.accesses[access as usize].storage.bytes;
     let lane_bytes = if body.is_wide() { 8 } else { 4 };
     let whole = body.blocks.contains(&access);
@@ -52,8 +52,8 @@ pub(in crate::isa::x64) fn read(
         false => bytes == lane_bytes && matches!(every.stride, 2 | 3 | 4 | 8 | 16),
     };
     // An access without whole blocks begins at its own element.
-    let placed = every.first < every.stride && (every.first == 0 || whole);
-    (set == InstructionSet::Avx512 && fits && placed && mask.is_none()).then_some(every)
+    let placed = every.first == 0 || whole;
+    (fits && placed).then_some(every)
 }
 
 /// The elements that a scatter writes, if the group of scatters that it belongs to may become
@@ -70,10 +70,16 @@ fn written(
     if bytes >= 4 {
         return read(set, body, access, index, mask);
     }
+    let every = unmasked(set, body, index, mask)?;
+    (matches!(every.stride, 2 | 4 | 8) && !body.is_wide()).then_some(every)
+}
+
+/// The elements at an index, if they are one of each block, no mask leaves any out, and there are
+/// instructions to shuffle them.
+fn unmasked(set: InstructionSet, body: &Body, index: V, mask: Option<V>) -> Option<Every> {
     let every = body.every(index)?;
-    let fits = matches!(every.stride, 2 | 4 | 8) && every.first < every.stride;
-    let plain = set == InstructionSet::Avx512 && !body.is_wide() && mask.is_none();
-    (fits && plain).then_some(every)
+    let is_plain = set == InstructionSet::Avx512 && mask.is_none();
+    (is_plain && every.first < every.stride).then_some(every)
 }
 
 /// Values that only such reads would use: their indices.
