@@ -405,6 +405,8 @@ fn a_result_of_bf16_is_the_nearest_of_one_of_f32() {
         [20, 50, 37],
         [33, 2, 40],
         [40, 256, 300],
+        // Tiles of matrix registers that take turns.
+        [70, 600, 40],
     ] {
         let numbers = |count: usize, seed: usize| -> Vec<u16> {
             let mut numbers = numbers(count, seed);

@@ -8,12 +8,13 @@
 //! If packing would transpose the right operand, the operands may be swapped instead, if
 //! transposing the result costs less: its tiles are transposed in registers as they are stored.
 
+mod stretches;
 #[cfg(feature = "std")]
 mod tile_forms;
 
 use super::geometry::{
     Axes, Axis, DEEP, ELEMENT, MAX_DEPTH, TOGETHER, chunks, depth_count, fill_offsets, near_rows,
-    offsets_at, passes, pieces, share, swap_operands, tiles,
+    passes, pieces, share, share_of_units, swap_operands,
 };
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
@@ -21,16 +22,17 @@ use crate::microkernels::CpuFeatures;
 use crate::microkernels::pack::{MAX_LANES, any_subnormal};
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
-use crate::microkernels::strided::{Fetch, Later, Stretch, Strided};
+use crate::microkernels::strided::{Fetch, Later, Strided};
 use crate::microkernels::strided_tile::{
-    MAX_ROWS, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
+    MATRIX_ROWS, MAX_ROWS, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
 #[cfg(feature = "std")]
 use crate::tables;
-use crate::tables::{Table as TableOf, Tables};
+use crate::tables::Tables;
 use crate::thread_pool::is_stopped;
 use core::mem::MaybeUninit;
 use core::ops::Range;
+use stretches::Stretches;
 use tegula_ir::ElementType;
 
 /// Bytes of right panels that are packed together: they stay in the second-level cache.
@@ -40,8 +42,6 @@ const PANELS_BYTES: usize = 1 << 19;
 /// 1000 rows, columns and units 1.2 times as fast on an Intel server, Cascade Lake, whose
 /// third-level cache has a fifth of the second one's bandwidth: median of 15, 27 November 2026.)
 const FEW_PASSES: usize = 2;
-/// The maximum number of stretches of a depth.
-const MAX_STRETCHES: usize = 4096;
 /// The size, in bytes, up to which a right operand is assumed to be in the second-level cache.
 const CACHED: usize = 1 << 19;
 /// Addresses this many bytes apart map to the same set of the first-level cache.
@@ -225,6 +225,25 @@ impl InPlace {
         rows.min(most.max(1) * self.kernel.rows)
     }
 
+    /// Blocks of at most `most` rows, almost equal. Those of matrix registers, whose heights are
+    /// few, are whole tiles but for the last one.
+    pub(super) fn row_blocks(
+        &self,
+        rows: &Range<usize>,
+        most: usize,
+    ) -> impl Iterator<Item = Range<usize>> + use<> {
+        let unit = match self.kernel.matrices {
+            true => self.kernel.rows,
+            false => 1,
+        };
+        let (start, count) = (rows.start, rows.len());
+        let blocks = count.div_ceil(most.max(1));
+        (0..blocks).map(move |block| {
+            let own = share_of_units(count, unit, blocks, block);
+            start + own.start..start + own.end
+        })
+    }
+
     /// Rows and columns that are packed or copied at once, and the units of both, for depth blocks
     /// of this many units.
     pub(super) fn blocks(
@@ -263,8 +282,9 @@ pub(super) fn halves(
     let &[column] = &axes.columns[..] else {
         return None;
     };
-    let most = match (rhs, isa.bf16) {
-        (ElementType::BF16, true) => PAIRS_ROWS,
+    let most = match rhs {
+        ElementType::BF16 if isa.amx_bf16 => MATRIX_ROWS - 1,
+        ElementType::BF16 if isa.bf16 => PAIRS_ROWS,
         _ => HALVES_ROWS,
     };
     let few = sizes.rows <= most && (column.rhs, column.out) == (1, 1);
@@ -358,76 +378,6 @@ pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: b
     suits && changed < as_is
 }
 
-/// The depth blocks, divided into stretches along which each operand has one stride.
-#[derive(Clone, Debug)]
-struct Stretches {
-    all: TableOf<Stretch>,
-    /// The index of each block's first stretch, and the end of the last block's.
-    starts: TableOf<u32>,
-}
-
-impl Stretches {
-    /// `None` if there are more than [`MAX_STRETCHES`].
-    fn new(
-        memory: &mut Tables,
-        axes: &Axes,
-        sizes: Sizes,
-        step: usize,
-        lies: [bool; 2],
-        deepest: usize,
-    ) -> Option<Self> {
-        let (inner, outer) = match axes.depth.split_last() {
-            Some((inner, outer)) => (*inner, outer),
-            None => Default::default(),
-        };
-        let run_units = sizes.run.div_ceil(step).max(1);
-        let units = sizes.run.div_ceil(step) * sizes.runs;
-        let blocks = depth_count(units, deepest);
-        let block = move |block: usize| share(units, blocks, block);
-        // The runs of the depth that overlap a block.
-        let runs =
-            move |block: &Range<usize>| block.start / run_units..block.end.div_ceil(run_units);
-        let count = |index: usize| {
-            let block = block(index);
-            if block.is_empty() {
-                0
-            } else {
-                runs(&block).len()
-            }
-        };
-        if blocks > MAX_STRETCHES || (0..blocks).map(count).sum::<usize>() > MAX_STRETCHES {
-            return None;
-        }
-        let starts = (0..=blocks).scan(0, |start, index| {
-            let here = *start;
-            *start += if index < blocks { count(index) } else { 0 };
-            Some(here as u32)
-        });
-        let starts = memory.table(starts);
-        let all = (0..blocks).map(block).filter(|block| !block.is_empty());
-        let all = all.flat_map(|block| {
-            runs(&block).map(move |run| {
-                let from = (run * run_units).max(block.start);
-                let length = ((run + 1) * run_units).min(block.end) - from;
-                let [lhs, rhs, _] = offsets_at(outer, run);
-                let skipped = ((from - run * run_units) * step) as isize;
-                let own = [lhs + skipped * inner.lhs, rhs + skipped * inner.rhs];
-                let packed = (from - block.start) as isize;
-                let at = core::array::from_fn(|i| if lies[i] { own[i] } else { packed });
-                Stretch { at, length }
-            })
-        });
-        Some(Self {
-            all: memory.table(all),
-            starts,
-        })
-    }
-
-    fn of_block(&self, block: usize) -> &[Stretch] {
-        &self.all[self.starts[block] as usize..self.starts[block + 1] as usize]
-    }
-}
-
 /// The data that the tiles of some rows over a depth block share, for every index of the batch.
 pub(super) struct Part<'a> {
     in_place: &'a InPlace,
@@ -491,7 +441,7 @@ impl<'a> Worker<'a> {
                     // that no other worker has these rows and columns; the panels of a chunk fit.
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }
-                for rows in tiles(rows, self.blocks.rows) {
+                for rows in in_place.row_blocks(rows, self.blocks.rows) {
                     if is_stopped() {
                         return;
                     }
@@ -661,10 +611,9 @@ impl<'a> Worker<'a> {
             // heights.
             let tiles = pieces(&(0..part.rows.len()), in_place.height, !kernel.matrices);
             let mut tiles = tiles.enumerate().peekable();
-            // One call computes several tiles, except for tiles of matrix registers (AMX) and tiles
-            // whose results go to a buffer first, which take a call each.
-            let several =
-                panel.scattered.is_none() && in_place.storing.is_some() && !kernel.matrices;
+            // One call computes several tiles, except for tiles whose results go to a buffer first,
+            // which take a call each.
+            let several = panel.scattered.is_none() && in_place.storing.is_some();
             while let Some((i, mut rows)) = tiles.next() {
                 let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
                 let fetch = match next {

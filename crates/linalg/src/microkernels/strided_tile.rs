@@ -23,7 +23,9 @@ use addresses::{are_even, opaque};
 pub use form::TileForm;
 pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
 #[cfg(target_arch = "x86_64")]
-use halves::{from_bf16, from_f16, sums_to_bf16};
+pub(super) use halves::sums_to_bf16;
+#[cfg(target_arch = "x86_64")]
+use halves::{from_bf16, from_f16};
 use tegula_ir::ElementType;
 
 /// The maximum number of rows of a vector tile.
@@ -73,8 +75,7 @@ pub(crate) struct StridedKernel {
 /// The minimum number of rows for matrix registers. By Intel's manual, a step of 16 units and 32
 /// columns takes 32 cycles for up to 16 rows with matrices, and 16 cycles for each row with
 /// vectors; copied rows cost the same again.
-#[cfg(target_arch = "x86_64")]
-const MATRIX_ROWS: usize = 6;
+pub(crate) const MATRIX_ROWS: usize = 6;
 
 /// The state that tiles need while they run.
 #[cfg(target_arch = "x86_64")]
@@ -136,14 +137,14 @@ impl StridedKernel {
                 matrices: false,
             })
         };
-        let matrices = |function| {
+        let matrices = |function, to_bf16| {
             Some(Self {
                 rows: amx::MAX_ROWS,
                 lanes: 16,
                 vectors: |_| amx::VECTORS,
                 fetching: FETCHING,
                 function,
-                to_bf16: None,
+                to_bf16,
                 turns: false,
                 matrices: true,
             })
@@ -151,10 +152,14 @@ impl StridedKernel {
         let many = rows >= MATRIX_ROWS;
         match (isa.width, arithmetic) {
             (VectorWidth::Avx512, Arithmetic::Bf16Pairs) if isa.amx_bf16 && many => {
-                matrices(amx::bf16)
+                matrices(amx::bf16, Some(amx::bf16_to_bf16))
             }
-            (VectorWidth::Avx512, Arithmetic::I8Quads) if isa.amx_int8 && many => matrices(amx::s8),
-            (VectorWidth::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => matrices(amx::u8),
+            (VectorWidth::Avx512, Arithmetic::I8Quads) if isa.amx_int8 && many => {
+                matrices(amx::s8, None)
+            }
+            (VectorWidth::Avx512, Arithmetic::U8Quads) if isa.amx_int8 && many => {
+                matrices(amx::u8, None)
+            }
             (VectorWidth::Avx512, Arithmetic::F32) => Some(Self {
                 turns: true,
                 ..new(14, 16, wide_tiles, avx512_f32::dispatch)?

@@ -1,6 +1,6 @@
 //! The tiles that a product calls, determined before it runs: a compiled program omits all others.
 
-use crate::gemm::geometry::{pieces, tiles};
+use crate::gemm::geometry::pieces;
 use crate::gemm::{Blocks, Product};
 use crate::microkernels::strided_tile::{self, TileForm};
 
@@ -21,7 +21,7 @@ impl Product {
             forms.push(strided_tile::TURNED);
         }
         let mut all = Vec::new();
-        for rows in tiles(&(0..self.sizes.rows), blocks.rows) {
+        for rows in in_place.row_blocks(&(0..self.sizes.rows), blocks.rows) {
             let heights = pieces(&(0..rows.len()), in_place.height, !kernel.matrices);
             // Equal pieces differ by one row at most.
             let (lowest, highest) = heights.fold((usize::MAX, 0), |(low, high), rows| {

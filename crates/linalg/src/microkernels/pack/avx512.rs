@@ -177,12 +177,13 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
         unsafe { _mm512_loadu_epi16(places.as_ptr().cast()) }
     };
     let (low, high) = (places(0), places(16));
-    let mut subnormal = 0;
+    let mut smallest = Smallest::new();
     for unit in 0..run.length.div_ceil(L::STEP) {
         let first = half(unit * L::STEP);
         let second = half(unit * L::STEP + L::STEP / 2);
         if L::CHECK {
-            subnormal |= subnormals(first) | subnormals(second);
+            smallest.see(first);
+            smallest.see(second);
         }
         // SAFETY: the group has 32 units.
         unsafe {
@@ -193,14 +194,14 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
             _mm512_storeu_epi32(group.add(CHUNK), high);
         }
     }
-    subnormal != 0
+    smallest.is_subnormal()
 }
 
 /// # Safety
 /// As [`PackFn`], on a CPU with AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
-    let mut subnormal = 0;
+    let mut subnormal = false;
     for start in (0..run.width).step_by(CHUNK) {
         // SAFETY: the caller promises that every element of every lane can be read and every group
         // written, and a CPU with AVX-512 F, BW and VL.
@@ -215,29 +216,48 @@ unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
             }
         };
     }
-    subnormal != 0
+    subnormal
 }
 
-/// A bit for each subnormal bf16 (neither zero nor normal).
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn subnormals(x: __m512i) -> u32 {
-    let exponent = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f80));
-    let mantissa = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f));
-    mantissa & !exponent
+/// The smallest magnitudes of bf16 seen so far, each less one: that of zero becomes the largest
+/// number, and those of subnormals are below [`LEAST_NORMAL`] less one.
+#[derive(Clone, Copy)]
+struct Smallest(__m512i);
+
+/// The bits of the smallest normal bf16.
+const LEAST_NORMAL: i16 = 0x80;
+
+impl Smallest {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    fn new() -> Self {
+        Self(_mm512_set1_epi16(-1))
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    fn see(&mut self, x: __m512i) {
+        let magnitudes = _mm512_and_si512(x, _mm512_set1_epi16(i16::MAX));
+        let less_one = _mm512_sub_epi16(magnitudes, _mm512_set1_epi16(1));
+        self.0 = _mm512_min_epu16(self.0, less_one);
+    }
+
+    /// Whether a number was neither zero nor normal.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    fn is_subnormal(self) -> bool {
+        _mm512_cmplt_epu16_mask(self.0, _mm512_set1_epi16(LEAST_NORMAL - 1)) != 0
+    }
 }
 
 /// # Safety
 /// The elements can be read; AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
-    let mut found = 0;
+    let mut smallest = Smallest::new();
     for start in (0..count).step_by(32) {
         // SAFETY: the mask selects only existing elements.
-        found |= subnormals(unsafe {
-            _mm512_maskz_loadu_epi16(first32(count - start), source.add(start))
-        });
+        smallest
+            .see(unsafe { _mm512_maskz_loadu_epi16(first32(count - start), source.add(start)) });
     }
-    found != 0
+    smallest.is_subnormal()
 }
 
 /// Packs a chunk of lanes that are adjacent in memory, one group at a time.
@@ -245,11 +265,11 @@ pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
 /// # Safety
 /// As [`pack`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]) -> u32 {
+unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]) -> bool {
     let source = run.source.cast::<L::Element>();
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
-    let mut subnormal = 0;
+    let mut smallest = Smallest::new();
     // SAFETY: a mask only has the bits of lanes whose elements can be read; the other pointers are
     // computed but not dereferenced.
     let load = |element: usize| unsafe {
@@ -276,12 +296,12 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
             }
         }
         if L::CHECK {
-            subnormal |= subnormals(x);
+            smallest.see(x);
         }
         // SAFETY: the group has `width` units from its start.
         unsafe { _mm512_mask_storeu_epi32(target.add(unit * run.width + start), stored, x) };
     }
-    subnormal
+    smallest.is_subnormal()
 }
 
 /// Packs a chunk of lanes whose elements, words, are two apart in memory, one group at a time.
@@ -289,7 +309,7 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
 /// # Safety
 /// As [`pack`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -> u32 {
+unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -> bool {
     let source = run.source.cast::<i32>();
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
@@ -318,7 +338,7 @@ unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -
         // SAFETY: the group has `width` units from its start.
         unsafe { _mm512_mask_storeu_epi32(target.add(element * run.width + start), stored, x) };
     }
-    0
+    false
 }
 
 /// Packs a chunk of lanes that are contiguous along the depth, or have any strides.
@@ -326,7 +346,7 @@ unsafe fn pack_every_second(run: &Run<'_>, start: usize, segments: &[Segment]) -
 /// # Safety
 /// As [`pack`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
+unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> bool {
     let source = run.source.cast::<L::Element>();
     let target = run.target.cast::<i32>();
     let stored = first(run.width - start);
@@ -334,11 +354,12 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     let offsets = offsets.get(start..offsets.len().min(start + CHUNK));
     let offsets = offsets.unwrap_or_default();
     let units = run.length.div_ceil(L::STEP);
-    let (mut subnormal, mut turned) = (0, 0);
+    let mut smallest = Smallest::new();
+    let (mut subnormal, mut turned) = (false, 0);
     if let (Ok(offsets), 1) = (<&[isize; CHUNK]>::try_from(offsets), run.stride) {
         turned = run.length / (CHUNK * L::STEP);
         // SAFETY: all lanes have this many elements, and groups as many units.
-        subnormal |= unsafe { turned_blocks::<L>(run, start, offsets, turned) };
+        subnormal = unsafe { turned_blocks::<L>(run, start, offsets, turned) };
     }
     for first_unit in (turned * CHUNK..units).step_by(CHUNK) {
         let element = first_unit * L::STEP;
@@ -368,7 +389,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
         };
         if L::CHECK {
             for &x in &block {
-                subnormal |= subnormals(x);
+                smallest.see(x);
             }
         }
         transpose(&mut block);
@@ -378,7 +399,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
             unsafe { _mm512_mask_storeu_epi32(target.add(place), stored, x) };
         }
     }
-    subnormal
+    subnormal || smallest.is_subnormal()
 }
 
 /// Packs blocks of 16 units of 16 lanes that are contiguous along the depth, by transposing. A
@@ -393,11 +414,11 @@ unsafe fn turned_blocks<L: Load>(
     start: usize,
     offsets: &[isize; CHUNK],
     blocks: usize,
-) -> u32 {
+) -> bool {
     let mut source = run.source.cast::<L::Element>();
     let mut group = run.target.cast::<i32>().wrapping_add(start);
     let width = run.width;
-    let mut subnormal = 0;
+    let mut smallest = Smallest::new();
     for _ in 0..blocks {
         let mut block: [__m512i; CHUNK] = core::array::from_fn(|lane| {
             // SAFETY: the caller promises that the lanes' elements can be read, and AVX-512 F, BW
@@ -406,7 +427,7 @@ unsafe fn turned_blocks<L: Load>(
         });
         if L::CHECK {
             for &x in &block {
-                subnormal |= subnormals(x);
+                smallest.see(x);
             }
         }
         transpose(&mut block);
@@ -417,7 +438,7 @@ unsafe fn turned_blocks<L: Load>(
         }
         source = source.wrapping_add(CHUNK * L::STEP);
     }
-    subnormal
+    smallest.is_subnormal()
 }
 
 /// Loads elements at a stride as if they were adjacent.
