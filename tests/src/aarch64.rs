@@ -10,10 +10,11 @@ use tegula_ir::{ArrayShape, Literal, Module};
 /// The C compiler, by Debian's name, and its folder of libraries.
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
-/// The emulator of one program.
+/// QEMU's user-mode emulator.
 const EMULATOR: &str = "qemu-aarch64";
 
-/// What is missing to run programs for AArch64 here; nothing where all is there.
+/// The missing requirement for running AArch64 programs on this machine; [`None`] if everything is
+/// installed.
 pub fn missing() -> Option<String> {
     let runs = |name: &str| {
         let mut command = Command::new(name);
@@ -39,7 +40,7 @@ pub enum Failure {
     Compile(tegula::Error),
     /// It cannot be linked or run.
     Run(String),
-    /// It gave another status than 0.
+    /// It returned a status other than 0.
     Status(i32),
 }
 
@@ -49,15 +50,15 @@ impl From<Error> for Failure {
     }
 }
 
-/// A program that was compiled to an object for AArch64, and linked, in a folder of its own that is removed
-/// with it.
+/// A program that was compiled to an object for AArch64 and linked. It has a folder of its own,
+/// which is removed when this is dropped.
 pub struct Emulated {
     folder: PathBuf,
 }
 
 impl Drop for Emulated {
     fn drop(&mut self) {
-        // Nobody waits for what is left.
+        // A folder that cannot be removed does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -89,14 +90,15 @@ impl Emulated {
     /// Runs it, on a CPU of QEMU's that has every extension.
     ///
     /// # Errors
-    /// It cannot be run, or gives another status than 0.
+    /// It cannot be run, or returns a status other than 0.
     pub fn run(
         &self,
         sizes: &[i64],
         inputs: &[Literal],
         results: &[ArrayShape],
     ) -> Result<Vec<Literal>, Failure> {
-        // How many sizes, parameters and results; sizes; the bytes of each array; parameters.
+        // The file has the numbers of sizes, parameters and results; the sizes; the number of bytes
+        // of each array; the parameters.
         let too_large = || Failure::Run("a result is too large".to_owned());
         let bytes: Option<Vec<i64>> = results.iter().map(ArrayShape::byte_size).collect();
         let results_bytes = bytes.ok_or_else(too_large)?;
@@ -152,8 +154,8 @@ impl Emulated {
     }
 }
 
-/// Reads arrays from a file, calls the program, and writes what it gives. What was in the arena does not
-/// matter.
+/// The C program that reads arrays from a file, calls the object's function, and writes the
+/// results. The initial contents of the arena do not matter.
 const MAIN: &str = r#"
 #include "m.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//! The corpus: real programs with inputs that are rebuilt and results to compare.
+//! The corpus: real programs with generated inputs and expected results.
 //!
 //! `NAME.hlo` is a program, `NAME.json` says how its inputs are made, and
 //! `NAME.npz` holds expected results (`out0`, ... or every k-th element as

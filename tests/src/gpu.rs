@@ -9,11 +9,11 @@ pub fn is_real() -> bool {
     std::env::var_os("TEGULA_GPU").is_some_and(|value| value == "1")
 }
 
-/// What programs are compiled for: [`Target::Cuda`] where `TEGULA_GPU` asks for it, else the
-/// simulated GPU; none without NVRTC.
+/// The GPU target: [`Target::Cuda`] if `TEGULA_GPU` asks for it, otherwise the simulated GPU;
+/// [`None`] without NVRTC.
 ///
 /// # Panics
-/// NVRTC is not there and is required.
+/// NVRTC is missing and `TEGULA_REQUIRE_NVRTC` or `TEGULA_GPU` requires it.
 #[must_use]
 pub fn target() -> Option<Target> {
     is_there().then(|| match is_real() {
@@ -22,8 +22,8 @@ pub fn target() -> Option<Target> {
     })
 }
 
-/// The target with its label as tests run it here: another one as it is, the simulated GPU as
-/// [`target`] says, or not at all.
+/// The target, with its label, to test in place of `wanted`: the simulated GPU is replaced by
+/// `gpu`, the result of [`target`] ([`None`] if there is none). Other targets stay.
 #[must_use]
 pub fn in_place_of((label, wanted): (&str, Target), gpu: Option<Target>) -> Option<(&str, Target)> {
     match (wanted, gpu) {
@@ -33,11 +33,11 @@ pub fn in_place_of((label, wanted): (&str, Target), gpu: Option<Target>) -> Opti
     }
 }
 
-/// Whether the CUDA compiler library is there, which the simulated GPU needs, too. Without it
-/// a reason to skip is printed; `TEGULA_REQUIRE_NVRTC` makes that a failure.
+/// Whether NVRTC, the CUDA compiler library, can be loaded. The simulated GPU needs it too. If it
+/// is missing, this prints why tests are skipped, or panics if `TEGULA_REQUIRE_NVRTC` is set.
 ///
 /// # Panics
-/// It is not there and is required.
+/// NVRTC is missing, and it or a real GPU is required.
 #[must_use]
 pub fn is_there() -> bool {
     match tegula_codegen_cuda::compiler() {

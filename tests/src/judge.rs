@@ -1,4 +1,4 @@
-//! Judging a target's results on a program by the reference evaluator's.
+//! Compares a target's results on a program with those of the reference evaluator.
 
 use crate::random::Regime;
 use tegula::{Architecture, IsaLevel, Options, Target, Tensor, compile};
@@ -8,34 +8,36 @@ use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
 use tegula_plan::{Plan, verify};
 use tegula_plan_interp::evaluate;
 
-/// How many perturbed runs the envelope is made of: the first, and three pairs of them.
+/// The number of perturbed evaluator runs from which the envelope is computed: one, and three
+/// pairs.
 const RUNS: usize = 7;
-/// And of a program that is not one of thousands: where a number lies next to the middle of two
-/// that have fewer bits, few runs do not find both.
+/// The same for a program that is judged alone rather than among thousands. If a value is near the
+/// midpoint between two numbers of a narrower type, it may be rounded to either, and a few runs may
+/// show only one of them.
 const MANY_RUNS: usize = 25;
 
-/// What the reference evaluator says of a program.
+/// The reference evaluator's results for a program.
 pub struct Reference {
     results: Vec<Literal>,
-    /// In the general regime: how far results may be off.
+    /// In the general regime: the bounds of correct results.
     envelope: Option<Envelope>,
 }
 
-/// What came of judging a target.
+/// The outcome of judging a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It agrees.
+    /// The results agree.
     Agrees,
-    /// The program is too sensitive to rounding to say.
+    /// The program is too sensitive to rounding to be judged.
     NotJudged,
 }
 
-/// The instructions that every machine of this architecture has.
+/// The instruction set that every machine of this architecture has.
 pub const OLDEST: IsaLevel = Architecture::HERE.levels()[0];
-/// Those that most of its machines have.
+/// The instruction set that most of its machines have.
 pub const MIDDLE: IsaLevel = Architecture::HERE.levels()[1];
 
-/// The plan's evaluator, and machine code of all kinds with one and with two threads.
+/// The Plan evaluator, and machine code for several instruction sets with one and with two threads.
 const EVERYWHERE: [(Target, IsaLevel, usize); 6] = [
     (Target::Plan, IsaLevel::Native, 1),
     (Target::Cpu, IsaLevel::Native, 1),
@@ -45,11 +47,11 @@ const EVERYWHERE: [(Target, IsaLevel, usize); 6] = [
     (Target::Cpu, OLDEST, 2),
 ];
 
-/// Asserts that a program means the same on the plan's evaluator, and as machine code for new and
-/// old processors with one thread and with two, as for the reference evaluator.
+/// Asserts that the Plan evaluator, and machine code for new and old processors with one and with
+/// two threads, give the reference evaluator's results.
 ///
 /// # Panics
-/// It does not, or has no meaning.
+/// Results differ, or the program cannot be evaluated.
 pub fn assert_agrees(module: &Module, inputs: &[Literal], regime: Regime) {
     let reference = Reference::new(module, inputs, regime).expect("it has a meaning");
     for (target, cpu, threads) in EVERYWHERE {
@@ -64,11 +66,11 @@ pub fn assert_agrees(module: &Module, inputs: &[Literal], regime: Regime) {
     }
 }
 
-/// As [`assert_agrees`] for the text of a program. Its inputs are bytes below 61 that differ from place
-/// to place: whole numbers, or what such bytes are as elements of another type.
+/// As [`assert_agrees`], for the text of a program. The memory of its inputs is filled with varying
+/// bytes below 61, so elements of other types than bytes have those bit patterns.
 ///
 /// # Panics
-/// As [`assert_agrees`], and if the text is no program with inputs of known sizes.
+/// As [`assert_agrees`]; also if the text is not a program with inputs of known sizes.
 pub fn assert_text_agrees(text: &str) {
     let module = crate::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let bytes = |shape: &ArrayShape| {
@@ -85,7 +87,8 @@ pub fn assert_text_agrees(text: &str) {
     assert_agrees(&module, &inputs, Regime::General);
 }
 
-/// As [`assert_agrees`], with inputs of so few bits that sums of some hundred products are exact.
+/// As [`assert_agrees`], with inputs that have few significant bits, so that sums of a few hundred
+/// products are exact.
 ///
 /// # Panics
 /// As [`assert_agrees`].
@@ -151,7 +154,7 @@ impl Reference {
     /// Compiles the program for a target, runs it and judges the results.
     ///
     /// # Errors
-    /// How the target fails or where it differs.
+    /// The target's error, or the difference between the results.
     pub fn judge(
         &self,
         module: &Module,
@@ -167,7 +170,7 @@ impl Reference {
         self.judge_with(module, inputs, &options)
     }
 
-    /// As [`Self::judge`], with all that a compilation can be told.
+    /// As [`Self::judge`], with all compilation options.
     ///
     /// # Errors
     /// As [`Self::judge`].
@@ -179,7 +182,8 @@ impl Reference {
     ) -> Result<Verdict, String> {
         let executable = compile(module, options).map_err(|e| e.to_string())?;
         let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
-        // What is borrowed must be as it was, and given away again it must do.
+        // A borrowed argument must be unchanged after the run, and a second run that takes
+        // ownership of the arguments must give the same results.
         let kept = executable.run(buffers.iter()).map_err(|e| e.to_string())?;
         if buffers
             .iter()
@@ -196,10 +200,10 @@ impl Reference {
         self.judge_results(&outputs)
     }
 
-    /// As [`Self::judge_with`], with some inputs frozen: to other arrays first, whose results
-    /// nobody asks for, and then to the inputs. Two threads run it at once, and it is run
-    /// again: the same to the bit. In the dyadic regime that is also what it gives with
-    /// nothing frozen; in the other one products may be summed in another order.
+    /// As [`Self::judge_with`], with some inputs frozen: first to other arrays, whose results are
+    /// ignored, then to the inputs. Then two threads run it at once, and it runs once more; all
+    /// three runs must give the same bits. In the dyadic regime, these must also be the bits
+    /// without frozen inputs; in the general regime, freezing may change the order of sums.
     ///
     /// # Errors
     /// As [`Self::judge_with`].
@@ -224,7 +228,7 @@ impl Reference {
             let other = executable.freeze(input, other);
             other.map_err(|e| e.to_string())?;
         }
-        // Whatever it gives, or however it fails, is forgotten.
+        // The results or the error of this run do not matter.
         let _ = run(&executable, frozen);
         for &input in frozen {
             let own = executable.freeze(input, buffers[input].clone());
@@ -248,11 +252,11 @@ impl Reference {
         self.judge_results(&results)
     }
 
-    /// Whether a plan gives what is expected, by its evaluator and as machine code, in each run
-    /// the same, also in two at once.
+    /// Whether the Plan evaluator and machine code give the expected results for a plan. All runs
+    /// of the machine code, also two at once, must give the same bits.
     ///
     /// # Errors
-    /// What differs, or why it could not run.
+    /// The difference, or the reason why the plan cannot run.
     pub fn judge_plan(&self, plan: &Plan, inputs: &[Literal]) -> Result<Verdict, String> {
         verify(plan).map_err(|errors| errors.to_string())?;
         let evaluated = evaluate(plan, inputs).map_err(|e| format!("evaluated: {e}"))?;
@@ -260,7 +264,7 @@ impl Reference {
         let verdict = self.judge_results(&evaluated);
         let verdict = verdict.map_err(|e| format!("evaluated: {e}"))?;
         let native = IsaLevel::Native;
-        // Some results are stored past the caches wherever that can be done.
+        // `StreamLimits::ALWAYS` uses non-temporal stores wherever possible.
         let on = [
             (native, 1, StreamLimits::MEASURED),
             (native, 2, StreamLimits::ALWAYS),
@@ -285,7 +289,7 @@ impl Reference {
             let results = run()?;
             self.judge_results(&results.iter().collect::<Vec<_>>())
                 .map_err(failed)?;
-            // Two at once.
+            // Two runs at once.
             let [here, there] = std::thread::scope(|scope| {
                 let there = scope.spawn(run);
                 let here = run();
@@ -299,7 +303,7 @@ impl Reference {
         Ok(verdict)
     }
 
-    /// Judges results that were computed in some other way.
+    /// Judges results that the caller has computed.
     ///
     /// # Errors
     /// Where they differ.
@@ -357,7 +361,7 @@ impl Reference {
         if bounds.flipped {
             return true;
         }
-        // Few runs do not find the extremes: what they found is widened.
+        // A few runs rarely find the extreme values, so the bounds that they found are widened.
         let size = bounds.low.abs().max(bounds.high.abs());
         let slack = 4.0 * (bounds.high - bounds.low) + 4.0 * epsilon(ty) * size;
         got >= bounds.low - slack && got <= bounds.high + slack

@@ -1,5 +1,5 @@
-//! What the repository's tests share: the corpus of real programs, the example
-//! programs, random programs, and how targets are judged.
+//! Code that the repository's tests share: the corpus of real programs, the example programs,
+//! random programs, and the comparison of targets with the reference evaluator.
 
 pub mod aarch64;
 pub mod corpus;
@@ -26,7 +26,7 @@ pub fn read(text: &str) -> Result<tegula_ir::Module, tegula::Error> {
     Ok(text.parse::<tegula::Module>()?.into_program())
 }
 
-/// Reads a program as data, with some of its open sizes given for good.
+/// Reads a program as data, with some of its open sizes fixed.
 ///
 /// # Errors
 /// What is wrong with it or the sizes.

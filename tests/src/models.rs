@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tegula::npz::read_npz;
 
-/// Where they are.
+/// The folder of these programs.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/models")
 }
 
-/// Their names, sorted.
+/// The names of these programs, sorted.
 ///
 /// # Errors
 /// The folder cannot be read.

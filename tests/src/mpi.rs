@@ -10,12 +10,13 @@ pub struct Launcher {
     pub path: PathBuf,
     /// Whether it is Open MPI's.
     pub is_open_mpi: bool,
-    /// The library that belongs to it, if that is not one of the system's.
+    /// The MPI library to use with it; `None` for the system's.
     pub library: Option<PathBuf>,
 }
 
-/// The launchers that are there: of Debian's Open MPI and MPICH, what `mpirun` is, and what is in
-/// `TEGULA_MPIRUN`, with the library that `TEGULA_MPI` names.
+/// The installed launchers, at most one of Open MPI and one of MPICH: the one in `TEGULA_MPIRUN` if
+/// that is set; otherwise Debian's `mpirun.openmpi` and `mpirun.mpich`, and `mpirun`. They use the
+/// library in `TEGULA_MPI` if that is set.
 pub fn launchers() -> Vec<Launcher> {
     let stated = std::env::var_os("TEGULA_MPIRUN").map(PathBuf::from);
     let library = std::env::var_os("TEGULA_MPI").map(PathBuf::from);
@@ -40,7 +41,7 @@ pub fn launchers() -> Vec<Launcher> {
     found
 }
 
-/// Whether a launcher is Open MPI's; [`None`] if it is no launcher.
+/// Whether a launcher is Open MPI's; [`None`] if the file is not a launcher.
 fn kind(path: &Path) -> Option<bool> {
     let output = Command::new(path).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).to_lowercase();
@@ -49,13 +50,13 @@ fn kind(path: &Path) -> Option<bool> {
 }
 
 impl Launcher {
-    /// A command that starts so many ranks of what is added to it.
+    /// A command that starts this many ranks; the caller appends the program and its arguments.
     pub fn command(&self, ranks: usize) -> Command {
         let mut command = Command::new(&self.path);
         command.args(["-n", &ranks.to_string()]);
         if self.is_open_mpi {
             command.args(["--oversubscribe", "--allow-run-as-root"]);
-            // Ranks share cores, and one machine has them all.
+            // All ranks run on this machine and share its cores.
             command.env("OMPI_MCA_mpi_yield_when_idle", "1");
             command.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
         }

@@ -12,10 +12,10 @@ type Call =
     unsafe extern "C" fn(*const i64, *const *const c_void, *const *mut c_void, *mut c_void) -> i32;
 type ArenaBytes = unsafe extern "C" fn(*const i64) -> i64;
 
-/// Inputs as objects take them: in the orders of dimensions that the program states.
+/// Converts inputs to the dimension orders that the program states, which are those of the object.
 ///
 /// # Panics
-/// An order is none of the input's dimensions: the program was not verified.
+/// An order is not a permutation of the input's dimensions: the program was not verified.
 pub fn stored_inputs(module: &Module, inputs: &[Literal]) -> Vec<Literal> {
     let (orders, _) = stated(module);
     let inputs = inputs.iter().zip(&orders).map(|(input, order)| {
@@ -25,7 +25,7 @@ pub fn stored_inputs(module: &Module, inputs: &[Literal]) -> Vec<Literal> {
     inputs.collect()
 }
 
-/// The shapes in which objects give results of these shapes.
+/// The shapes of an object's results in memory, for results of these logical shapes.
 pub fn stored_shapes(module: &Module, results: &[ArrayShape]) -> Vec<ArrayShape> {
     let (_, orders) = stated(module);
     let shapes = results.iter().zip(&orders);
@@ -34,7 +34,7 @@ pub fn stored_shapes(module: &Module, results: &[ArrayShape]) -> Vec<ArrayShape>
         .collect()
 }
 
-/// Results as the program's shapes have them.
+/// Converts an object's results from the stated dimension orders to logical arrays.
 ///
 /// # Panics
 /// As [`stored_inputs`].
@@ -94,17 +94,17 @@ impl LinkedObject {
         Ok(Self(library.map_err(|error| link(error.to_string()))?))
     }
 
-    /// Runs it; gives the results, or the status if it is not 0.
+    /// Runs it. Returns the results, or the status if that is not 0.
     ///
     /// # Panics
-    /// The library has not its functions, or there is no memory.
+    /// The library lacks one of the object's functions, or there is not enough memory.
     pub fn run(
         &self,
         sizes: &[i64],
         inputs: &[Literal],
         results: &[ArrayShape],
     ) -> Result<Vec<Literal>, i32> {
-        // SAFETY: the header declares them so.
+        // SAFETY: these are the types that the object's header declares.
         let (call, arena_bytes) = unsafe {
             let call = self.0.get::<Call>(b"m_call").expect("its function");
             let bytes = self.0.get::<ArenaBytes>(b"m_arena_bytes");
@@ -114,7 +114,7 @@ impl LinkedObject {
         let bytes = unsafe { arena_bytes(sizes.as_ptr()) };
         let bytes = usize::try_from(bytes).unwrap_or(0);
         let mut arena = AlignedBytes::try_zeroed(bytes).expect("memory");
-        // Whatever was there before.
+        // The arena's initial contents must not matter.
         arena.as_mut_slice().fill(0xa5);
         let zeros = results.iter().map(Literal::zeros);
         let mut outputs: Vec<Literal> = zeros.collect::<Result<_, _>>().expect("memory");

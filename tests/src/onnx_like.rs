@@ -1,10 +1,9 @@
-//! Shapes of operations that are not HLO, as an importer would write them: outside of
-//! the compiler, each once, for every provider. They follow ONNX's operators of the
-//! same names.
+//! Shape functions of operations that HLO lacks, as an importer outside of the compiler would write
+//! them: one function for all providers. They follow ONNX's operators of the same names.
 
 use tegula_expr::{Cmp, Extract, Provider, ShapeHelper};
 
-/// Why an operation has no shape, whatever its sizes are.
+/// The reason why an operation is invalid for operands of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
@@ -12,7 +11,7 @@ fn wrong<T>(message: &str) -> Result<T, Wrong> {
     Err(Wrong(message.to_owned()))
 }
 
-/// The sizes of one result, and nothing else.
+/// The sizes of one result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dims<I> {
     /// The size of each dimension.
@@ -23,7 +22,8 @@ fn dims_only<I>(dims: Vec<I>) -> Dims<I> {
     Dims { dims }
 }
 
-/// `Reshape(data, shape)`: 0 keeps the input's dimension, -1 is what is left.
+/// `Reshape(data, shape)`: 0 keeps the input's dimension, -1 stands for the size that gives the
+/// same number of elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Reshape {
     /// The number of dimensions of the data.
@@ -87,22 +87,22 @@ impl ShapeHelper for Reshape {
 pub struct Slice {
     /// The number of dimensions of the data.
     pub rank: usize,
-    /// The dimension that each start is for; negative ones count from the end.
+    /// The dimension of each start; negative numbers count from the last dimension.
     pub axes: Vec<i64>,
     /// Whether there are steps.
     pub steps: bool,
 }
 
-/// What a slice is once bounds are normalised.
+/// A slice with normalised bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceBounds<I> {
     /// The size of each dimension.
     pub dims: Vec<I>,
-    /// The first element taken of each dimension, not negative.
+    /// The index of the first element in each dimension, not negative.
     pub starts: Vec<I>,
-    /// One step behind the last; -1 if a negative step goes through element 0.
+    /// The exclusive end in each dimension; -1 if a negative step includes element 0.
     pub ends: Vec<I>,
-    /// The distance from one element taken to the next.
+    /// The distance between consecutive elements in each dimension.
     pub steps: Vec<I>,
 }
 
@@ -144,7 +144,8 @@ impl ShapeHelper for Slice {
             let (start, end) = (from_end(p, &start, &size), from_end(p, &end, &size));
             let back = p.cmp(Cmp::Lt, &step, &zero);
             let minus = p.literal(-1);
-            // Forwards positions lie in 0..=size, backwards in -1..=size - 1.
+            // Bounds are clamped to 0..=size for positive steps, and to -1..=size - 1 for negative
+            // ones.
             let most = p.select(&back, &last, &size);
             let least_end = p.select(&back, &minus, &zero);
             let start = clamp(p, &start, &zero, &most);
@@ -315,20 +316,19 @@ impl ShapeHelper for Range {
     }
 }
 
-/// `NonZero(data)`: how many elements are found is known when they are counted;
-/// the count stands as operand 1.
+/// `NonZero(data)`. The number of nonzero elements depends on the data; it is operand 1.
 #[derive(Clone, Copy, Debug)]
 pub struct NonZero {
     /// The number of dimensions of the data.
     pub rank: usize,
 }
 
-/// A result whose size depends on data, and the buffer that holds it in any case.
+/// A result whose sizes depend on data, with upper bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounded<I> {
     /// The size of each dimension.
     pub dims: Vec<I>,
-    /// The most that each can be: the buffer's sizes.
+    /// The upper bound of each size, for which memory is allocated.
     pub bounds: Vec<I>,
 }
 
@@ -361,9 +361,9 @@ impl ShapeHelper for NonZero {
 /// (`auto_pad` of `SAME_UPPER` or `SAME_LOWER`).
 #[derive(Clone, Copy, Debug)]
 pub struct SameConvolution {
-    /// From one position to the next.
+    /// The distance between window positions.
     pub stride: i64,
-    /// From one tap to the next.
+    /// The distance between taps.
     pub dilation: i64,
     /// Whether an odd element of padding goes before.
     pub lower: bool,

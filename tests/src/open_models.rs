@@ -1,5 +1,5 @@
-//! Programs of the corpus with an open batch (and sequence, where it is one size):
-//! made from their static texts, with inputs of any size.
+//! Programs of the corpus with an open batch size (and sequence length, if a single size determines
+//! it). They are made from the static programs, and their inputs can have any size.
 
 use crate::opened::opened;
 use anyhow::{Context, Result};
@@ -7,7 +7,7 @@ use std::path::Path;
 use tegula::Tensor;
 use tegula_ir::{ArrayShape, Literal};
 
-/// A program of the corpus and what is opened of it.
+/// A program of the corpus, with the dimensions that become open.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenModel {
     /// The program's name.

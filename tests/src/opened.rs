@@ -1,9 +1,9 @@
-//! Static programs made open: sizes of inputs become `?`, and with them every size
-//! that is the same one.
+//! Replaces static sizes of a program by symbolic ones: chosen input dimensions become `?`, and so
+//! does every dimension that must have the same size.
 //!
-//! Which sizes are the same is what shape functions say of dimensions that are
-//! variables: equal ones are one class. What they do not say (a reshape's pairs, a
-//! slice of everything) is added here. Numbers in constants stay as they are.
+//! Dimensions are put into equivalence classes. Shape functions, computed with a variable for each
+//! dimension, give most equalities. This module adds those that they cannot give: dimensions that a
+//! reshape or a slice leaves unchanged. Constants are not changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -61,9 +61,9 @@ pub fn opened(text: &str, inputs: &[(usize, usize)]) -> Result<String, Error> {
     Ok(module.to_string())
 }
 
-/// The reshapes that only put ones between their operand's dimensions, with where
-/// those go. Where such a 1 becomes open, the reshape is a broadcast: a batch of one
-/// needs none, and exporters leave it out.
+/// The reshapes that only insert dimensions of size 1, each with the positions of the operand's
+/// dimensions in the result. If such a 1 becomes open, the reshape must become a broadcast.
+/// (Exporters omit the broadcast if the batch size is 1.)
 fn reshapes_that_add(module: &Module) -> BTreeMap<InstructionId, Vec<i64>> {
     let mut found = BTreeMap::new();
     for (id, instruction) in &module.instructions {
@@ -79,7 +79,7 @@ fn reshapes_that_add(module: &Module) -> BTreeMap<InstructionId, Vec<i64>> {
     found
 }
 
-/// Whether one of the dimensions that are added is open.
+/// Whether one of the inserted dimensions is open.
 fn added_open(kept: &[i64], is_open: &[bool]) -> bool {
     let mut dims = is_open.iter().enumerate();
     dims.any(|(dim, &open)| open && !kept.contains(&(dim as i64)))
@@ -110,7 +110,7 @@ fn dims_of(shape: &Shape) -> Vec<i64> {
     dims
 }
 
-/// Dimensions of all values, equal ones in one class.
+/// The equivalence classes of the dimensions of all values.
 struct Classes {
     /// The number of an instruction's first dimension.
     first: BTreeMap<InstructionId, usize>,
@@ -149,7 +149,7 @@ impl Classes {
         self.parent[a.max(b)] = a.min(b);
     }
 
-    /// All dimensions of two values of the same structure.
+    /// Joins the classes of corresponding dimensions of two values with the same structure.
     fn join_all(&mut self, module: &Module, a: InstructionId, b: InstructionId) {
         let count = dims_of(&module[a].shape).len();
         if count == dims_of(&module[b].shape).len() {
@@ -177,7 +177,7 @@ impl Classes {
                 }
             }
             (Op::Slice(_) | Op::DynamicSlice(_) | Op::DynamicUpdateSlice, Some(operand)) => {
-                // A slice of everything, or an update by as much.
+                // A dimension keeps its size if the slice or the update covers it entirely.
                 let (from, to) = (dims_of(&module[operand].shape), dims_of(&instruction.shape));
                 let whole = self.first[&operand];
                 for dim in 0..from.len() {
@@ -248,7 +248,7 @@ impl Classes {
         self.join_all(module, module[callee].root, result);
     }
 
-    /// What the operation's shape function says.
+    /// Joins the dimensions that the operation's shape function makes equal.
     fn relate_by_shape(&mut self, module: &Module, id: InstructionId, instruction: &Instruction) {
         let shapes: Vec<&Shape> = (instruction.operands.iter())
             .map(|&operand| &module[operand].shape)
@@ -303,8 +303,9 @@ impl Classes {
     }
 }
 
-/// Dimensions that a reshape keeps: from both ends of each group of dimensions with
-/// the same number of elements. Between ones, the first is taken.
+/// The pairs of operand and result dimensions that a reshape keeps, found by walking both shapes
+/// from the front. Where sizes differ, both sides advance until their products are equal.
+/// Dimensions of size 1 without a counterpart are skipped.
 fn pairs(from: &[i64], to: &[i64]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -333,7 +334,7 @@ fn pairs(from: &[i64], to: &[i64]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// The dimensions of operands as variables.
+/// Operands whose dimensions are variables.
 struct Nodes(Vec<usize>);
 
 impl Operands for Nodes {

@@ -1,4 +1,4 @@
-//! A program with what it should give, and whether a target gives it.
+//! A program with its expected results, and a check that a target computes them.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use std::fs;
@@ -17,17 +17,17 @@ pub struct Program {
     pub module: Module,
     /// One array for each parameter.
     pub inputs: Vec<Literal>,
-    /// What the results should be.
+    /// The expected results.
     pub expected: Vec<Expected>,
 }
 
-/// What one flattened result should be.
+/// The expected elements of one flattened result.
 pub struct Expected {
     /// Which result.
     pub output: usize,
-    /// The elements known: every `step`-th, row-major.
+    /// The known elements: every `step`-th in row-major order.
     pub array: NpyArray,
-    /// The distance between elements known.
+    /// The distance between known elements.
     pub step: usize,
 }
 
@@ -52,10 +52,10 @@ pub fn names(folder: &Path, extension: &str) -> Result<Vec<String>> {
 }
 
 impl Program {
-    /// How far floats may be off, as a part of the largest. The references come from
-    /// another compiler, which sums in another order: 2e-5 is some hundred roundings
-    /// of f32. A bf16 has 8 bits, and where values are rounded to it is the
-    /// compiler's choice. The matrix units of a TPU round f32 operands to it too.
+    /// The tolerance for floats, relative to the largest element. The references come from another
+    /// compiler, which sums in another order: 2e-5 is a few hundred roundings of f32. A bf16 has 8
+    /// bits, and where values are rounded to it is the compiler's choice. The matrix units of a TPU
+    /// round f32 operands to it too.
     pub fn tolerance(&self, target: Target) -> f64 {
         let is_product = |op: &Op| matches!(op, Op::Dot { .. } | Op::Convolution { .. });
         let mut operations = self.module.instructions.values();
@@ -70,7 +70,7 @@ impl Program {
     /// Compiles the program for a target, runs it and compares the results.
     ///
     /// # Errors
-    /// How the target fails, or which result differs.
+    /// The target's error, or the result that differs.
     pub fn check(&self, target: Target, threads: usize) -> Result<()> {
         let options = Options {
             target,
@@ -80,7 +80,7 @@ impl Program {
         self.check_with(&options)
     }
 
-    /// As [`Self::check`], with all that a compilation can be told.
+    /// As [`Self::check`], with all compilation options.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -108,10 +108,10 @@ impl Program {
         self.compare(&outputs, options.target)
     }
 
-    /// Compares flattened results with what they should be.
+    /// Compares flattened results with the expected ones.
     ///
     /// # Errors
-    /// Which result differs.
+    /// The result that differs.
     pub fn compare(&self, results: &[Tensor], target: Target) -> Result<()> {
         ensure!(!self.expected.is_empty(), "no result to compare with");
         for expected in &self.expected {

@@ -1,5 +1,4 @@
-//! One description of an operation's operands, three modes, three providers: what is
-//! computed must be the same.
+//! Computes an operation's result sizes in three modes with three providers, which must agree.
 //!
 //! | mode | sizes | elements |
 //! |---|---|---|
@@ -13,7 +12,7 @@ use tegula_codegen_cpu::SizeCode;
 use tegula_expr::index::{KnownInScope, Phase, Scope};
 use tegula_expr::{EvalError, KnownOperand, Numbers, ShapeHelper, Symbols, Term, Values, Var};
 
-/// An operand as a run has it.
+/// An operand of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Actual {
     /// Its sizes.
@@ -46,11 +45,11 @@ const MODES: [(&str, bool, bool); 3] = [
     ("constant operands", false, true),
 ];
 
-/// Computes the sizes in all modes with all providers; gives what they agree on, or
-/// the reason that the operation or a computation has for there being none.
+/// Computes the sizes in all modes with all providers, and returns those on which they agree;
+/// `None` if the operation is invalid for these operands, or a size cannot be computed.
 ///
 /// # Errors
-/// A text that says where two differ.
+/// A message that says which two differ.
 pub fn in_three_modes<H: ShapeHelper<Error: Debug>>(
     helper: &H,
     operands: &[Actual],
@@ -61,7 +60,8 @@ pub fn in_three_modes<H: ShapeHelper<Error: Debug>>(
         dims: &dims,
         elements: &elements,
     });
-    // An operation that is wrong at these sizes may be right at others.
+    // An operation that is invalid at these sizes may be valid at others, so the analysis is not
+    // compared.
     let Ok(expected) = helper.compute(&mut numbers) else {
         return Ok(None);
     };
@@ -89,7 +89,7 @@ pub fn in_three_modes<H: ShapeHelper<Error: Debug>>(
                         return Err(about("not everything is a literal"));
                     }
                 }
-                // Terms are simplified: they may have a value where a step has none.
+                // A simplified term may have a value even if an intermediate step has none.
                 (_, Err(_)) => {}
                 (Err(error), Ok(_)) => return Err(about(&error)),
             }
@@ -125,7 +125,7 @@ impl From<tegula_codegen_cpu::Error> for Failed {
 
 type Analysed = (Result<Vec<i64>, EvalError>, bool);
 
-/// What terms are worth at the operands' values, and whether all were literals.
+/// The values of the analysis's terms for these operands, and whether all terms are literals.
 fn analysed<H: ShapeHelper<Error: Debug>>(
     helper: &H,
     known: &[KnownOperand],
@@ -152,7 +152,7 @@ fn analysed<H: ShapeHelper<Error: Debug>>(
     let mut all_literal = true;
     let mut found = Vec::new();
     for term in &terms {
-        // The class of the expression goes through the scope's canonical form.
+        // `expr` is canonicalised by the scope, which must not change the value.
         let expr = scope.expr(term).map_err(|e| e.to_string())?;
         all_literal &= expr.is_literal();
         let (plain, canonical) = (term.eval(&value), expr.eval(&value));

@@ -4,7 +4,7 @@ use crate::random::Random;
 use std::fmt::Write;
 use tegula_ir::{Annotations, InstructionId, Literal, Module, Op, Shape};
 
-/// A sharding of an array of so many dimensions: axes of the mesh cut some of them.
+/// A random sharding of an array of this rank, in which axes of the mesh divide some dimensions.
 fn sharding(random: &mut Random, mesh: &[i64], rank: usize) -> String {
     let count: i64 = mesh.iter().product();
     let mut axes: Vec<usize> = (0..mesh.len()).collect();
@@ -35,7 +35,7 @@ fn sharding(random: &mut Random, mesh: &[i64], rank: usize) -> String {
         texts.join(",")
     };
     let _ = write!(text, "{}]", list(&dims));
-    // The coordinates of devices along the mesh, in the order of the tiles.
+    // The order of the mesh's axes in the tile assignment: the argument of `T`.
     let places: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
     let _ = write!(text, "<=[{}]T({})", list(mesh), list(&places));
     if size(&copies) > 1 {
@@ -46,7 +46,7 @@ fn sharding(random: &mut Random, mesh: &[i64], rank: usize) -> String {
     text
 }
 
-/// States shardings of parameters, of some results, and of some arrays between.
+/// Annotates parameters, some results and some intermediate arrays with random shardings.
 pub fn annotate(module: &mut Module, random: &mut Random, mesh: &[i64]) {
     let ids: Vec<InstructionId> = module.instructions.keys().collect();
     let entry = module.entry;
@@ -73,7 +73,8 @@ pub fn annotate(module: &mut Module, random: &mut Random, mesh: &[i64]) {
     module.attributes.num_partitions = Some(mesh.iter().product());
 }
 
-/// Whether two arrays have the same elements; a sum of parts may have another zero.
+/// Whether two arrays have the same elements. Signs of zeros may differ, because a sum of partial
+/// sums may be a zero of the other sign.
 pub fn same(a: &Literal, b: &Literal) -> bool {
     a.bytes() == b.bytes()
         || a.shape().same_ignoring_layout(b.shape())

@@ -1,7 +1,8 @@
 //! Programs that check themselves: functions with operations of the dialect `check`, as the tests
-//! of StableHLO's interpreter have them. Each becomes a program that gives the values that the
-//! checks compare, which are then compared here. Where `interpreter.run_parallel` runs functions on
-//! several devices, there are programs for what is before it, for the devices, and for the checks.
+//! of StableHLO's interpreter have them. Each becomes a program whose results are the values that
+//! the checks compare; this module compares them. A function that runs others on several devices
+//! (`interpreter.run_parallel`) becomes several programs: one for the operations before that one,
+//! one for each device, and one for the checks.
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use tegula_stablehlo::mlir::{self, Attribute, FunctionType, Operation, Type, Val
 enum Requirement {
     /// Equal elements.
     Equal,
-    /// Elements that differ by at most this.
+    /// Elements that differ by at most this number.
     Near(f64),
-    /// Elements with at least and at most so many numbers of their type between them.
+    /// Elements whose distance in units in the last place (ULPs) is between these bounds.
     Ulps(u64, u64),
 }
 
@@ -30,9 +31,10 @@ enum Requirement {
 pub struct Checked {
     /// The function's name.
     pub name: String,
-    /// The program: for each check what is found and what is expected; or why there is none.
+    /// The program, whose results are the actual and the expected value of each check; or the
+    /// reason why it could not be made.
     pub module: Result<Module>,
-    /// What runs on several devices before that, and gives the program's arguments.
+    /// The run on several devices whose results are the program's arguments.
     devices: Option<DeviceRun>,
     requirements: Vec<Requirement>,
 }
@@ -40,14 +42,14 @@ pub struct Checked {
 /// Functions that run on several devices.
 #[derive(Debug)]
 struct DeviceRun {
-    /// Gives the arguments of all devices, one device after the other; without tokens.
+    /// Computes the arguments of all devices, one device after the other, without tokens.
     arguments: Module,
-    /// What each device runs.
+    /// The program of each device.
     programs: Vec<Module>,
     topology: Topology,
     /// Whether all devices run one program, and nothing is exchanged with the host.
     is_collective: bool,
-    /// Gives each entry of the infeed queue.
+    /// The programs that compute the entries of the infeed queue.
     infeed: Vec<Module>,
 }
 
@@ -84,7 +86,8 @@ pub fn checked_functions(text: &str) -> Vec<Checked> {
     all
 }
 
-/// What kind of check an operation is: one of the dialect, or a custom call of its name.
+/// The name of the check that an operation is: an operation of the dialect, or a custom call with
+/// such a name.
 fn check_name(operation: &Operation) -> Option<&str> {
     if &*operation.name == "stablehlo.custom_call" {
         let target = operation.attribute("call_target_name")?.as_str()?;
@@ -133,7 +136,7 @@ fn body(function: &mut Operation) -> Result<&mut mlir::Block> {
     block.context("a function without a body")
 }
 
-/// What a function runs on several devices.
+/// The functions that a function runs on several devices.
 fn device_run(module: &mlir::Module, place: usize) -> Result<Option<DeviceRun>> {
     let mut function = module.body()[place].clone();
     let block = body(&mut function)?;
@@ -178,7 +181,7 @@ fn is_array(module: &mlir::Module, value: ValueId) -> bool {
     matches!(module.type_of(value), Type::Tensor(_))
 }
 
-/// The function of a name as a program.
+/// Makes a program of the function with this name.
 fn named(module: &mlir::Module, name: &str) -> Result<Module> {
     let place = (module.body().iter()).position(|f| function_name(f) == name);
     let place = place.with_context(|| format!("no function @{name}"))?;
@@ -186,8 +189,8 @@ fn named(module: &mlir::Module, name: &str) -> Result<Module> {
     lowered(&with_main(module.clone(), place, function)?)
 }
 
-/// The function at a place as a program whose results are what its checks compare. What ran on
-/// several devices (`has_devices`) are its arguments.
+/// Makes a program of the function at this index; its results are the values that its checks
+/// compare. If `has_devices`, its arguments are the results of the run on several devices.
 fn as_program(
     mut module: mlir::Module,
     place: usize,
@@ -229,7 +232,7 @@ fn as_program(
     lowered(&with_main(module, place, function)?)
 }
 
-/// The module with a function put at a place, as `main`, of the type that its body has.
+/// The module with the function at this index replaced by `main`, with its body's type.
 fn with_main(
     mut module: mlir::Module,
     place: usize,
@@ -292,11 +295,12 @@ fn requirement(check: &str, operation: &Operation) -> Result<Requirement> {
 }
 
 impl Checked {
-    /// Runs the program on a target and makes its checks. Beside what a check says, numbers may be
-    /// `units` times the precision of their type apart, of the largest expected one.
+    /// Runs the program on a target and makes its checks. In addition to a check's own tolerance,
+    /// numbers may differ by `units * epsilon * largest`, where `epsilon` is the precision of their
+    /// type and `largest` the largest expected magnitude.
     ///
     /// # Errors
-    /// A check that fails, or why the program does not run.
+    /// A check fails, or the program cannot be run.
     pub fn run(&self, target: Target, units: f64) -> Result<()> {
         let module = self.module.as_ref().map_err(|error| anyhow!("{error}"))?;
         let options = Options {
@@ -338,7 +342,8 @@ impl Checked {
 }
 
 impl DeviceRun {
-    /// Runs the devices' programs, and gives the results of all devices one after the other.
+    /// Runs the devices' programs, and returns the results of all devices, one device after the
+    /// other.
     fn run(&self, arguments: Vec<Literal>, infeed: Vec<Vec<Literal>>) -> Result<Vec<Literal>> {
         let mut arrays = arguments.into_iter();
         let arguments: Vec<Vec<Value>> = (self.programs.iter())
@@ -379,7 +384,8 @@ impl DeviceRun {
     }
 }
 
-/// The next arrays, as many as a program takes, and tokens where it takes those.
+/// The next arguments for a program: arrays from `arrays`, and a token for each parameter that is a
+/// token.
 fn taken_by(program: &Module, arrays: &mut impl Iterator<Item = Literal>) -> Result<Vec<Value>> {
     let parameters = program.entry_computation().parameters.iter();
     let values = parameters.map(|&parameter| match program[parameter].shape {
@@ -397,7 +403,7 @@ fn precision(ty: ElementType) -> f64 {
     format.map_or(0.0, |format| (-f64::from(format.mantissa_bits)).exp2())
 }
 
-/// Both parts of a number.
+/// The real and the imaginary part of a number.
 fn parts(scalar: Scalar) -> [f64; 2] {
     match scalar {
         Scalar::Complex(re, im) => [re, im],
@@ -431,7 +437,8 @@ fn apart(
             let ty = found.element_type();
             let distance = pairs().map(|(a, b)| ulps(ty.complex_part().unwrap_or(ty), a, b));
             let distance = distance.max().unwrap_or(0);
-            // Without a lower bound: the numbers that it asks for are not what a program gives.
+            // A check with a lower bound requires values that differ, so the additional tolerance
+            // applies only without one.
             (least..=most).contains(&distance) || (least == 0 && within(allowed))
         }
     };

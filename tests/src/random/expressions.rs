@@ -1,6 +1,6 @@
-//! Random expressions: elementwise operations on a few arrays of one shape, of every type and
-//! on numbers of every kind, which meet themselves and each other again and again. What
-//! simplifies scalars has most to do here.
+//! Random expressions: elementwise operations on a few arrays of one shape, of all types and with
+//! special values. Many operations have equal or related operands, because they test the
+//! simplification of scalars.
 
 use super::ops::{BINARY_INTEGER, UNARY_EXACT, UNARY_GENERAL, UNARY_INTEGER};
 use super::{Body, Generator, Known, Random, RandomProgram, Regime, root};
@@ -43,7 +43,7 @@ const TYPES: &[ElementType] = &[
     ElementType::F4E2M1FN,
 ];
 
-/// Functions of complex numbers that give complex ones.
+/// Functions from complex to complex numbers.
 const UNARY_COMPLEX: &[&str] = &[
     "negate",
     "negate",
@@ -62,7 +62,8 @@ const UNARY_COMPLEX: &[&str] = &[
     "cbrt",
 ];
 
-/// Numbers at which functions and formats have something of their own.
+/// Special values: zeros, infinities, NaN, and numbers at which functions or number formats have
+/// special cases.
 const SPECIAL: &[f64] = &[
     0.0,
     -0.0,
@@ -87,7 +88,7 @@ const SPECIAL: &[f64] = &[
     -1e300,
 ];
 
-/// The expression of a seed.
+/// The random expression for a seed.
 pub fn random_expression(seed: u64) -> RandomProgram {
     let mut random = Random::new(seed ^ 0xE4_95E5);
     let mut generator = Generator {
@@ -126,7 +127,7 @@ pub fn random_expression(seed: u64) -> RandomProgram {
     RandomProgram { text, inputs }
 }
 
-/// An array for a parameter: specials, small numbers, and whatever there is.
+/// A random array for a parameter: special values, small numbers, and arbitrary integers.
 fn input(random: &mut Random, known: &Known) -> Literal {
     let shape = ArrayShape::new(known.ty, &known.dims);
     let float = |random: &mut Random| match random.below(3) {
@@ -141,7 +142,7 @@ fn input(random: &mut Random, known: &Known) -> Literal {
         Category::Unsigned if random.once_in(3) => Scalar::Uint(random.word()),
         Category::Unsigned => Scalar::Uint(random.word() % 5),
         Category::Float => Scalar::Float(float(random)),
-        // Products of infinities in parts are whatever the formula gives.
+        // Complex numbers are finite, because products of infinite parts depend on the formula.
         Category::Complex => Scalar::Complex(
             random.between(-4000, 4000) as f64 / 1024.0,
             random.between(-6, 6) as f64 / 2.0,
@@ -179,7 +180,8 @@ impl Generator {
 
     fn operation(&mut self, body: &mut Body) {
         let a = self.any(body);
-        // Half of the time with itself or what was made of it last.
+        // In half of the cases, the second operand is the first one itself or the latest value of
+        // its type.
         let same = |k: &Known| k.ty == a.ty;
         let b = match self.random.below(4) {
             0 => Some(a.clone()),
@@ -228,7 +230,7 @@ impl Generator {
         self.define(body, to, &x.dims, 0, &format!("convert({})", x.name));
     }
 
-    /// Complex numbers and their parts, and whether numbers are finite.
+    /// Composes or decomposes complex numbers, or tests whether numbers are finite.
     fn parts(&mut self, body: &mut Body) {
         let x = self.any(body);
         if let Some(part) = x.ty.complex_part() {
@@ -250,7 +252,7 @@ impl Generator {
         }
     }
 
-    /// One number for all elements, of a type that there is.
+    /// A broadcast constant, of the type of an existing value.
     fn number(&mut self, body: &mut Body) {
         let like = self.any(body);
         let n = self.random.between(-2, 4);
@@ -262,7 +264,7 @@ impl Generator {
                 let numbers: &[f64] = match like.ty {
                     ElementType::F64 => SPECIAL,
                     ElementType::F32 => &SPECIAL[..SPECIAL.len() - 1],
-                    // A power of two, and nothing else.
+                    // This format has only powers of two.
                     ElementType::F8E8M0FNU => &[0.5, 1.0, 2.0],
                     ElementType::F16 | ElementType::BF16 | ElementType::F8E5M2 => &SPECIAL[..13],
                     _ => &[0.0, 1.0, -1.0, 0.5, 2.0, 3.0],

@@ -1,11 +1,11 @@
-//! Values of a wanted type and shape, and the writing of tuples.
+//! Makes values of a requested type and shape, and writes operations that return tuples.
 
 use super::{Body, Generator, Known, shape_text};
 use std::fmt::Write;
 use tegula_ir::{Category, ElementType};
 
 impl Generator {
-    /// A value of small integers, positive and negative, in no simple order.
+    /// A value with small integers of both signs, in no simple order.
     pub(super) fn fresh(&mut self, body: &mut Body, ty: ElementType, dims: &[i64]) -> Known {
         let count: i64 = dims.iter().product();
         let (step, from) = (self.random.between(1, 50), self.random.between(0, 9));
@@ -60,9 +60,8 @@ impl Generator {
         body.known[body.known.len() - 1].clone()
     }
 
-    /// A sum of products, whose sign of zero is hidden: it depends on where the
-    /// sum starts, which a product leaves open. Adding 0 makes it positive before
-    /// anything can see it.
+    /// Defines a sum of products plus 0. The sign of a zero sum depends on its initial value, which
+    /// the definition of a product leaves open; adding 0 makes it positive.
     pub(super) fn define_sum(
         &mut self,
         body: &mut Body,
@@ -87,7 +86,7 @@ impl Generator {
         self.define(body, ty, dims, bits, &format!("add({raw}, {zeros})"));
     }
 
-    /// An operation that gives a tuple of arrays, each of which becomes known.
+    /// Defines an operation that returns a tuple of arrays, and each of these arrays as a value.
     pub(super) fn define_tuple(
         &mut self,
         body: &mut Body,

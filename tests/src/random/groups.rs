@@ -1,4 +1,4 @@
-//! Random scans, products of groups and products of scaled operands.
+//! Random scans, ragged dots and dots with scaled operands.
 
 use super::{Body, Generator, shape_text};
 use std::fmt::Write;
@@ -14,7 +14,8 @@ impl Generator {
         }
     }
 
-    /// A running sum, or a running maximum where a sum would not be exact, beside the input.
+    /// A scan: a running sum, or a running maximum where a sum would not be exact. The input itself
+    /// is a second result.
     fn scan(&mut self, body: &mut Body) {
         let Some(x) = self.ordered(body) else { return };
         let along = self.random.below(x.dims.len());
@@ -44,12 +45,13 @@ impl Generator {
         self.define_tuple(body, &parts, &text);
     }
 
-    /// Groups of rows or of terms, whose sizes may be negative or too large.
+    /// A ragged dot with groups of rows or of terms. Group sizes may be negative or too large.
     fn ragged_dot(&mut self, body: &mut Body) {
         use ElementType::{BF16, F32, S8, S32};
         let ty = *self.random.pick(&[F32, F32, S32, S8, BF16]);
         let result = *self.random.pick(&[F32, S32]);
-        // What is rounded first and then cut off may be another integer.
+        // A sum of floats that is then truncated to an integer may give another integer, because it
+        // is rounded.
         let result = if ty.is_float() { F32 } else { result };
         let mut size = || self.random.between(1, 5);
         let (rows, terms, columns, groups) = (size(), size(), size(), size());

@@ -46,7 +46,7 @@ impl Generator {
         self.define_tuple(body, &parts, &text);
     }
 
-    /// The largest element and where it is.
+    /// The largest element and its index (arg-max).
     fn arg_max(&mut self, body: &mut Body) {
         let Some(x) = self.ordered(body) else { return };
         let along = self.random.below(x.dims.len());
@@ -78,7 +78,7 @@ impl Generator {
         self.define_tuple(body, &parts, &text);
     }
 
-    /// Two arrays sorted by the first.
+    /// Sorts two arrays by the keys in the first.
     fn sort_pair(&mut self, body: &mut Body) {
         let Some(x) = self.ordered(body) else { return };
         let Some(y) = self.any_where(body, |k| k.dims == x.dims) else {
@@ -166,7 +166,7 @@ impl Generator {
         self.define(body, to, &dims, 99, &text);
     }
 
-    /// Cholesky of a matrix with a heavy diagonal, or a triangular solve.
+    /// The Cholesky factorisation of a diagonally dominant matrix, or a triangular solve.
     fn decomposition(&mut self, body: &mut Body) {
         use ElementType::{F32, F64};
         let ty = *self.random.pick(&[F32, F64]);
@@ -279,7 +279,7 @@ impl Generator {
         }
     }
 
-    /// A computation with a conditional on each element.
+    /// A `map` whose computation has a conditional.
     fn map(&mut self, body: &mut Body) {
         let a = self.any(body);
         if a.ty.is_complex() || a.ty == ElementType::Pred {

@@ -1,10 +1,9 @@
 //! Random programs: valid HLO text with inputs, the same for the same seed.
 //!
-//! Two regimes. In [`Regime::Dyadic`] every float is a small multiple of a power
-//! of two and stays exactly representable (the generator tracks how many bits a
-//! value may need), so every correct target gives the same bits. In
-//! [`Regime::General`] anything may happen, and targets are judged by the
-//! evaluator's envelope.
+//! Two regimes. In [`Regime::Dyadic`] every float is a small multiple of a power of two and stays
+//! exactly representable (the generator tracks how many bits a value may need), so every correct
+//! target gives the same bits. In [`Regime::General`] values may be rounded, and targets are judged
+//! by the evaluator's envelope.
 
 mod expressions;
 mod fresh;
@@ -70,7 +69,7 @@ impl Random {
         low + (self.word() % ((high - low).max(0) as u64 + 1)) as i64
     }
 
-    /// True once in `n` times.
+    /// True with probability `1 / n`.
     pub fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -81,8 +80,8 @@ impl Random {
     }
 }
 
-/// Has a program state orders of dimensions, drawn from a seed, for what it takes and
-/// gives.
+/// Gives the parameters and results of a program random dimension orders (as stated layouts), drawn
+/// from a seed.
 pub fn state_layouts(module: &mut Module, seed: u64) {
     let entry = module.entry_computation();
     let mut parameters: Vec<Shape> = entry
@@ -117,7 +116,7 @@ pub(crate) struct Known {
     name: String,
     ty: ElementType,
     dims: Vec<i64>,
-    /// In the dyadic regime: bits that the significand may need.
+    /// In the dyadic regime: the number of significand bits that the value may need.
     bits: u32,
 }
 
@@ -181,11 +180,11 @@ fn significand(ty: ElementType) -> u32 {
     }
 }
 
-/// The program of a seed.
+/// The random program for a seed.
 pub fn random_program(seed: u64, regime: Regime) -> RandomProgram {
     let mut generator = Generator::of(seed, regime);
     let mut body = Body::default();
-    // A few programs have no inputs: all is known before they run.
+    // A few programs have no inputs, so that constant folding can evaluate them.
     let count = match generator.random.once_in(30) {
         true => 0,
         false => 1 + generator.random.below(4),
@@ -258,7 +257,7 @@ fn input(random: &mut Random, regime: Regime, known: &Known) -> Literal {
     Literal::from_scalars(&shape, elements).expect("the shape is static and small")
 }
 
-/// The instructions of one computation, as text, and what they define.
+/// The instructions of one computation as text, and the values that they define.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     text: String,
@@ -282,7 +281,7 @@ pub(crate) struct Generator {
     /// Finished computations.
     computations: String,
     next: usize,
-    /// How deep loops and branches are nested.
+    /// The current nesting depth of loops and branches.
     depth: usize,
     random: Random,
 }
@@ -315,7 +314,7 @@ impl Generator {
         dims
     }
 
-    /// A new value of an operation's result.
+    /// Writes an instruction, and adds its result to the known values.
     fn define(
         &mut self,
         body: &mut Body,
@@ -336,7 +335,8 @@ impl Generator {
         );
     }
 
-    /// Whether a float of so many bits is exact where it has to be.
+    /// Whether a value with this many significand bits is exact in the type, if the regime requires
+    /// that.
     fn fits(&self, ty: ElementType, bits: u32) -> bool {
         (!ty.is_float() && !ty.is_complex())
             || self.regime == Regime::General
@@ -358,7 +358,7 @@ impl Generator {
     /// A few of the last values.
     fn results(&mut self, body: &Body) -> Vec<Known> {
         if self.random.once_in(40) {
-            // A wide tuple, in which values are more than once.
+            // A wide tuple, which contains some values several times.
             let width = 20 + self.random.below(60);
             return body
                 .known
@@ -373,7 +373,8 @@ impl Generator {
         body.known[body.known.len() - count..].to_vec()
     }
 
-    /// Gives some parameters' memory to results, or to whatever wants it.
+    /// Lets some parameters share memory with results (`input_output_alias`), and makes others
+    /// donors for any result (`buffer_donor`).
     fn aliases(&mut self, parameters: &[Known], results: &[Known]) -> String {
         let mut aliases = Vec::new();
         let mut donors = Vec::new();

@@ -61,7 +61,7 @@ pub(super) const BINARY_INTEGER: &[&str] = &[
     "mulhi",
 ];
 
-/// Bits that an integer may need. Of 64 there may be more than any float has.
+/// The number of bits that an integer may need, which may be more than a float's significand has.
 fn width(ty: ElementType) -> u32 {
     match ty {
         ElementType::Pred => 1,
@@ -235,7 +235,7 @@ impl Generator {
             _ => format!("{}", n as f64 / 2.0),
         };
         self.define(body, ty, &[], 4, &format!("constant({text})"));
-        // Alone it is of little use.
+        // A broadcast makes the scalar usable by more operations.
         let scalar = body.known[body.known.len() - 1].clone();
         let like = self.any(body);
         if like.elements() <= MAX_ELEMENTS {
@@ -329,7 +329,8 @@ impl Generator {
             let start = self.random.between(0, size);
             let limit = self.random.between(start, size);
             let stride = self.random.between(1, 3);
-            // Empty slices are rare enough to matter and common enough to hurt.
+            // Keeps one in eight empty slices: they must be tested, but too many would make most
+            // programs empty.
             let (start, limit) = if start == limit && !self.random.once_in(8) {
                 (0, size)
             } else {
@@ -480,7 +481,7 @@ impl Generator {
             a.ty
         };
         let other = b.dims.iter().position(|&d| d == size).unwrap_or(0);
-        // More of what the operands share: batch dimensions, or contracted in any order.
+        // Other dimensions of equal size become batch or contracting dimensions, in any order.
         let (mut batch, mut contracted) = (Vec::new(), vec![(contract, other)]);
         for i in (0..a.dims.len()).filter(|&i| i != contract) {
             let taken: Vec<usize> = batch.iter().chain(&contracted).map(|&(_, j)| j).collect();
@@ -511,7 +512,8 @@ impl Generator {
         };
         let bits = in_sums(&a) + in_sums(&b) + 65 - (terms.max(1) as u64).leading_zeros();
         let fits = self.fits(sums, bits) && self.fits(result, bits);
-        // What is rounded first and then cut off may be another integer.
+        // A sum of floats that is then truncated to an integer may give another integer, because it
+        // is rounded.
         let cuts = self.regime == Regime::General && sums != result && !result.is_float();
         if dims.iter().product::<i64>() > MAX_ELEMENTS || !fits || cuts {
             return;

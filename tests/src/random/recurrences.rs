@@ -1,16 +1,16 @@
-//! Random recurrences: loops of many small steps over a few numbers, with what real ones have:
-//! small products, sums that iterations do not change, masks of large negative numbers, choices,
-//! updates of an array that the step reads, and loops inside.
+//! Random recurrences: loops of many small steps over a few numbers. Like real ones, they have
+//! small products, loop-invariant sums, masks of large negative numbers, conditionals, updates of
+//! an array that the step reads, and nested loops.
 
 use super::{Body, Generator, Regime};
 use std::fmt::Write;
 use tegula_ir::ElementType;
 
 impl Generator {
-    /// A loop over a counter, a state of a few numbers, an array that is updated, and a matrix that
-    /// stays.
+    /// A loop whose state is a counter, a few numbers, an array that is updated, and an invariant
+    /// matrix.
     pub(super) fn recurrence(&mut self, body: &mut Body) {
-        // Sums of products round, which nothing does in the dyadic regime.
+        // Floats are only for the general regime, because sums of products are rounded.
         let is_float = self.regime == Regime::General && !self.random.once_in(3);
         let ty = if is_float {
             ElementType::F32
@@ -58,7 +58,7 @@ impl Generator {
             "  {result} = {state} while({init}), condition={condition}, body={step}"
         );
         for (index, size) in [(1, n), (2, long)] {
-            // Now and then a state that nothing reads.
+            // Sometimes, a state that nothing reads.
             if !self.random.once_in(4) {
                 let text = format!("get-tuple-element({result}), index={index}");
                 self.define(body, ty, &[size], 64, &text);
@@ -66,7 +66,7 @@ impl Generator {
         }
     }
 
-    /// A step's computation; gives its name.
+    /// Writes the loop's body, and returns its name.
     fn recurrence_step(
         &mut self,
         is_float: bool,
@@ -140,7 +140,7 @@ impl Generator {
         } else {
             format!("x{last}")
         };
-        // An update with what is read elsewhere in the array.
+        // Updates the array with a slice of itself.
         let (from, to) = (self.random.between(0, long - 1), self.random.between(1, 7));
         let width = self.random.between(1, 3).min(long);
         let _ = writeln!(
@@ -159,7 +159,8 @@ impl Generator {
         step
     }
 
-    /// A softmax, nearly, of numbers of which some are masked; of integers a choice.
+    /// For floats, exponentials of partly masked numbers, as in a softmax; for integers, a
+    /// `select`.
     fn masked(&mut self, is_float: bool, last: i32, row: &str, n: i64) -> String {
         if !is_float {
             return format!(
@@ -182,7 +183,7 @@ impl Generator {
         )
     }
 
-    /// A choice by the counter.
+    /// A conditional on the loop counter.
     fn chosen(&mut self, last: i32, row: &str) -> String {
         let [first, second] = ["negate", "abs"].map(|op| {
             let name = self.name();
@@ -201,7 +202,7 @@ impl Generator {
         )
     }
 
-    /// A loop inside, of few iterations or some more.
+    /// A nested loop of 0 to 12 iterations.
     fn repeated(&mut self, last: i32, row: &str) -> String {
         let (condition, step) = (self.name(), self.name());
         let trips = self.random.between(0, 12);

@@ -1,6 +1,6 @@
-//! Random programs over rows that are long enough for lanes: rows scattered and gathered by
-//! indices that are loaded, small tables, gathers at constant indices, products one behind the
-//! other, sums of rows.
+//! Random programs over rows that are long enough to be vectorised: rows scattered and gathered by
+//! loaded indices, lookups in small tables, gathers at constant indices, chains of products, sums
+//! of rows.
 
 use super::{Body, Generator, Known, MAX_ELEMENTS, RandomProgram, Regime, input, list, root};
 use std::fmt::Write;
@@ -39,7 +39,7 @@ const INDICES: &[ElementType] = &[
 const ROWS: &[i64] = &[1, 2, 3, 5, 8, 12, 16, 21, 36];
 const COLUMNS: &[i64] = &[1, 7, 9, 12, 15, 16, 17, 20, 24, 31, 33, 48, 64, 65, 96, 100];
 
-/// The program of a seed.
+/// The random program for a seed.
 pub fn random_rows(seed: u64, regime: Regime) -> RandomProgram {
     let mut generator = Generator::of(seed, regime);
     let (ty, index) = (
@@ -104,7 +104,7 @@ impl Generator {
         })
     }
 
-    /// Rows, and numbers of some of them.
+    /// An array of rows, and a list of row indices.
     fn rows_by_number(&mut self, body: &Body) -> Option<(Known, Known)> {
         let rows = self.rows(body)?;
         let fits = |k: &Known| {
@@ -140,7 +140,7 @@ impl Generator {
         self.define(body, x.ty, &x.dims, bits, &text);
     }
 
-    /// A combiner that takes the update.
+    /// A combiner that returns its second operand, the update.
     fn second(&mut self, ty: ElementType) -> String {
         let name = self.name();
         let _ = write!(
@@ -162,7 +162,7 @@ impl Generator {
         self.define(body, x.ty, &dims, x.bits, &text);
     }
 
-    /// Elements of a short list, by an index each.
+    /// A lookup in a short table: one index for each element.
     fn table(&mut self, body: &mut Body) {
         let Some(x) = self.rows(body) else { return };
         let ty = *self.random.pick(NUMBERS);
@@ -192,7 +192,7 @@ impl Generator {
         if dims.iter().product::<i64>() > MAX_ELEMENTS {
             return;
         }
-        // Mostly one behind the other.
+        // Most indices are consecutive.
         let mut at = self.random.between(-2, x.dims[along]);
         let mut numbers = Vec::new();
         for _ in 0..count {
@@ -223,7 +223,7 @@ impl Generator {
         self.define(body, x.ty, &dims, x.bits, &text);
     }
 
-    /// A product, something of each of its elements, and perhaps a product of that.
+    /// A product, an elementwise operation on it, and possibly a product of the result.
     fn products(&mut self, body: &mut Body) {
         let wanted = |k: &Known| {
             (2..=3).contains(&k.dims.len())
@@ -243,7 +243,7 @@ impl Generator {
             if !self.fits(x.ty, bits) || dims.iter().product::<i64>() > MAX_ELEMENTS {
                 return;
             }
-            // One matrix for all of a batch, or one for each.
+            // Either one matrix for the whole batch or one for each element of it.
             let batched = rank == 3 && self.random.once_in(2);
             let batch = if batched { vec![x.dims[0]] } else { Vec::new() };
             let turned = self.random.once_in(2);
@@ -269,7 +269,8 @@ impl Generator {
             if last || self.random.once_in(4) {
                 return;
             }
-            // Exact: what is done to a logistic function's result may ask for its distance from 1.
+            // These operations are exact. After a function such as `logistic`, an operation could
+            // depend on the small distance of its result from 1.
             let operation = *self.random.pick(&["abs", "negate"]);
             let text = format!("{operation}({})", x.name);
             self.define(body, x.ty, &dims, x.bits, &text);
@@ -277,7 +278,7 @@ impl Generator {
         }
     }
 
-    /// Rows less their largest elements, as in a softmax.
+    /// Subtracts from each row its largest element, as in a softmax.
     fn less_its_largest(&mut self, body: &mut Body) {
         let Some(x) = self.any_where(body, |k| k.dims.len() >= 2 && is_number(k)) else {
             return;
@@ -306,7 +307,8 @@ impl Generator {
         self.define(body, x.ty, &dims, x.bits + 1, &text);
     }
 
-    /// All rows with all rows of a small array, of which the largest along one of both stays.
+    /// Adds each row to each row of a small array, and takes the maximum along one of the three
+    /// dimensions.
     fn with_a_small_array(&mut self, body: &mut Body) {
         let Some(x) = self.rows(body) else { return };
         let (rows, columns) = (x.dims[0], x.dims[1]);

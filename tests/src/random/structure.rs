@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tegula_ir::ElementType;
 
 impl Generator {
-    /// A scalar index: an s32 value that may lie far outside any array.
+    /// A scalar index: an `s32` value, which may be far out of bounds of any array.
     fn index(&mut self, body: &mut Body) -> String {
         if let Some(known) = self.any_where(body, |k| k.ty == ElementType::S32 && k.dims.is_empty())
         {
@@ -74,7 +74,7 @@ impl Generator {
         }
     }
 
-    /// Rows of an array by an index each.
+    /// Gathers rows of an array by a list of indices.
     fn gather(&mut self, body: &mut Body) {
         let Some(x) = self.any_where(body, |k| !k.dims.is_empty() && k.elements() > 0) else {
             return;
@@ -161,7 +161,7 @@ impl Generator {
         self.define(body, x.ty, &x.dims, x.bits, &text);
     }
 
-    /// Numbers along at most so many dimensions, and what their combinations start from.
+    /// An array of at most this rank, and an initial value for reducing it.
     pub(super) fn summed(&mut self, body: &Body, rank: usize) -> Option<(Known, Known)> {
         let x = self.any_where(body, |k| {
             (1..=rank).contains(&k.dims.len())
@@ -210,7 +210,7 @@ impl Generator {
         self.define(body, x.ty, &dims, bits, &text);
     }
 
-    /// A call, a conditional or a loop of one of two kinds.
+    /// A call, a conditional, or a loop of one of two kinds.
     pub(super) fn control(&mut self, body: &mut Body) {
         if self.depth >= 2 {
             return;
@@ -225,8 +225,8 @@ impl Generator {
         self.depth -= 1;
     }
 
-    /// A computation of one parameter that gives a value of a wanted type and
-    /// shape; gives its name and the bits of its result.
+    /// Writes a computation with one parameter and a result of a requested type and shape. Returns
+    /// its name and the number of significand bits of its result.
     pub(super) fn function(&mut self, parameter: &Known, result: &Known) -> (String, u32) {
         let name = self.name();
         let mut inner = Body::default();
@@ -238,8 +238,7 @@ impl Generator {
         for _ in 0..1 + self.random.below(4) {
             self.step(&mut inner);
         }
-        // The last value that fits; the parameter itself always does if it is of
-        // the wanted shape.
+        // The last value of the requested type and shape, possibly the parameter itself.
         let fits = |k: &&Known| k.ty == result.ty && k.dims == result.dims;
         let last = inner.known.iter().rev().find(fits).cloned();
         let last = last.unwrap_or_else(|| {
@@ -302,8 +301,8 @@ impl Generator {
         let x = self.any(body);
         let y = self.any(body);
         let trips = self.random.between(0, 4);
-        // Values grow from one iteration to the next: only what cannot grow, or
-        // does not round, may go round.
+        // Values may need more bits after each iteration. In the dyadic regime, a float needs
+        // enough spare bits for that.
         if x.ty.is_float()
             && self.regime == super::Regime::Dyadic
             && x.bits + 8 > super::significand(x.ty)

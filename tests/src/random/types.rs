@@ -1,4 +1,4 @@
-//! Random operations on how numbers are stored, and on complex numbers.
+//! Random operations on the representation of numbers, and on complex numbers.
 
 use super::{Body, Generator, Known, Regime, TYPES, shape_text};
 use std::fmt::Write;
@@ -16,7 +16,8 @@ impl Generator {
         }
     }
 
-    /// A value whose bits every target agrees on, and does not round.
+    /// A value that was not rounded, so that all targets give the same bits: a parameter, or an
+    /// integer in the dyadic regime.
     fn exact(&mut self, body: &Body) -> Option<Known> {
         let dyadic = self.regime == Regime::Dyadic;
         self.any_where(body, |k| {
@@ -60,7 +61,7 @@ impl Generator {
         self.define(body, to, &x.dims, 64, &text);
     }
 
-    /// The shape of the same bits as another type.
+    /// The shape of a `bitcast-convert` to another type.
     fn seen_as(&mut self, x: &Known, to: ElementType) -> Option<Vec<i64>> {
         let mut dims = x.dims.clone();
         let (from, to) = (i64::from(x.ty.bits()), i64::from(to.bits()));
@@ -95,7 +96,7 @@ impl Generator {
         if !to.is_float() {
             return self.define(body, to, &dims, 64, &text);
         }
-        // The bits of a NaN are nobody's business.
+        // NaNs are replaced by 1, because their bits may differ between targets.
         let names: Vec<String> = (0..4).map(|_| self.name()).collect();
         let [raw, finite, zero, zeros] = &names[..] else {
             return;
@@ -122,8 +123,8 @@ impl Generator {
         );
     }
 
-    /// The bits of complex numbers: as their own type, as their parts, and of parts. Numbers that
-    /// are exact keep their bits, so that what comes of them is exact too.
+    /// A `bitcast-convert` of complex numbers to their own type or to their parts, or of parts to
+    /// complex numbers. The values are the same, so their number of significand bits is too.
     fn complex_bits(&mut self, body: &mut Body) {
         use ElementType::{C64, C128, F32, F64};
         if self.regime != Regime::Dyadic {
@@ -153,7 +154,7 @@ impl Generator {
         self.define(body, part, &dims, x.bits, &text);
     }
 
-    /// A bitcast through layouts.
+    /// A `bitcast` between shapes with layouts.
     fn bitcast(&mut self, body: &mut Body) {
         let x = self.any(body);
         if x.ty.bits() < 8 || x.dims.len() < 2 {
@@ -184,7 +185,7 @@ impl Generator {
         self.define(body, x.ty, &dims, x.bits, &format!("copy({raw})"));
     }
 
-    /// Complex numbers from real ones, functions of them, and parts of them.
+    /// Makes complex numbers of real ones, or computes functions or parts of complex numbers.
     pub(super) fn complex(&mut self, body: &mut Body) {
         use ElementType::{C64, C128, F32, F64};
         if let Some(x) = self

@@ -4,7 +4,7 @@ use super::{Body, Generator, MAX_ELEMENTS, list};
 use std::fmt::Write;
 use tegula_ir::ElementType;
 
-/// The dimension numbers of a gather, and of the scatter that is its reverse.
+/// The dimension numbers of a gather, and of the scatter with the same indices and windows.
 struct Places {
     offset_dims: Vec<i64>,
     collapsed: Vec<i64>,
@@ -171,7 +171,8 @@ impl Generator {
                 self.random.between(size.min(1), size)
             });
         }
-        // The indices: batch dimensions, then where the components are put.
+        // The shape of the indices: batch dimensions, into which the index vector's dimension is
+        // inserted.
         let mut indices: Vec<i64> = (0..self.random.below(3))
             .map(|_| self.random.between(1, 3))
             .collect();
@@ -198,7 +199,7 @@ impl Generator {
             .filter(|(d, _)| !collapsed.contains(d) && !operand_batching.contains(d))
             .map(|(_, &size)| size)
             .collect();
-        // Which dimensions of the result run over the slice.
+        // The dimensions of the result that run over the slice.
         let rank = batch.len() + window.len();
         let mut offset_dims = self.permutation(rank)[..window.len()].to_vec();
         offset_dims.sort_unstable();
@@ -287,7 +288,8 @@ impl Generator {
         self.define(body, x.ty, &x.dims, bits, &text);
     }
 
-    /// A running combination along a dimension: a window of its whole length.
+    /// A cumulative reduction along a dimension: a `reduce-window` with a window of the dimension's
+    /// full length.
     pub(super) fn running(&mut self, body: &mut Body) {
         let Some((x, init)) = self.summed(body, usize::MAX) else {
             return;

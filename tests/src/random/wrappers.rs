@@ -1,15 +1,15 @@
-//! Random operations that stand around others and change no value: fusions,
-//! asynchronous pairs, barriers; and custom calls, whose meaning is the tests' own.
+//! Random operations that wrap others and change no value: fusions, asynchronous pairs, barriers.
+//! Also custom calls, with a handler that the tests register.
 
 use super::{Body, Generator, Known};
 use std::fmt::Write;
 use std::sync::Once;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
-/// The custom call that gives the elements of its operand from last to first.
+/// The target of a custom call that reverses the elements of its operand.
 const REVERSED: &str = "tegula.tests.reversed";
 
-/// Gives the custom call of random programs its meaning, once in a process.
+/// Registers the handler of the custom call in random programs, once per process.
 pub(super) fn register_custom_calls() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
@@ -41,7 +41,7 @@ impl Generator {
         }
     }
 
-    /// Several values through one barrier.
+    /// Passes several values through one barrier.
     fn barrier(&mut self, body: &mut Body) {
         let count = 1 + self.random.below(3);
         let values: Vec<Known> = (0..count).map(|_| self.any(body)).collect();
@@ -67,7 +67,7 @@ impl Generator {
         self.define(body, x.ty, &x.dims, x.bits, &format!("copy-done({start})"));
     }
 
-    /// What a new computation is applied to, its name, and what it gives.
+    /// Writes a computation. Returns the value to apply it to, its name, and its result.
     fn called(&mut self, body: &Body) -> Option<(Known, String, Known)> {
         if self.depth >= 2 {
             return None;
@@ -88,7 +88,7 @@ impl Generator {
         self.define(body, result.ty, &result.dims, result.bits, &text);
     }
 
-    /// A computation that is started, perhaps looked after, and waited for.
+    /// An asynchronous call: `async-start`, possibly `async-update`, and `async-done`.
     fn async_pair(&mut self, body: &mut Body) {
         let Some((x, name, result)) = self.called(body) else {
             return;
@@ -109,7 +109,7 @@ impl Generator {
         self.define(body, result.ty, &result.dims, result.bits, &text);
     }
 
-    /// A value that waits for another's token.
+    /// A value that depends on a token (`add-dependency`).
     fn token(&mut self, body: &mut Body) {
         let x = self.any(body);
         let token = self.name();
@@ -127,7 +127,7 @@ impl Generator {
         self.define(body, ElementType::S32, &[], 64, &text);
     }
 
-    /// Which replica or partition of the program runs: there is one.
+    /// The number of the replica or partition, which is 0 because there is only one.
     fn place_of_run(&mut self, body: &mut Body) {
         let op = *self.random.pick(&["replica-id()", "partition-id()"]);
         self.define(body, ElementType::U32, &[], 64, op);

@@ -1,9 +1,8 @@
-//! Random programs with open sizes: HLO text in which some dimensions of the inputs
-//! are `?`, and all that follows from them is.
+//! Random programs with open sizes: HLO text in which some dimensions of the inputs, and all
+//! dimensions that depend on them, are `?`.
 //!
-//! The same text with its sizes given is a static program, so it is its own oracle.
-//! Elements are small integers, in s32 and in f32, so every target gives the same
-//! bits.
+//! With given sizes, the same text is a static program, which serves as the oracle. Elements are
+//! small integers, in s32 and in f32, so every target gives the same bits.
 
 mod structure;
 mod windows;
@@ -21,13 +20,13 @@ pub struct SymbolicProgram {
     opens: usize,
 }
 
-/// A size: known, or a formula over the open sizes, spelled one way.
+/// A size: known, or a formula over the open sizes. Equal sizes have the same formula text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Size {
     Known(i64),
     /// An open size of the inputs.
     Open(usize),
-    /// What follows from open sizes.
+    /// A formula over open sizes.
     Derived(String),
 }
 
@@ -161,7 +160,7 @@ impl Generator {
                 .then(|| self.values[0].dims.clone());
             let dims = like.unwrap_or_else(|| {
                 let rank = self.random.between(1, 3) as usize;
-                // Every open size is some input's.
+                // The first input has all open sizes, so that every one of them is determined.
                 let mut dims: Vec<Size> = (0..rank).map(|_| self.size(opens)).collect();
                 if number == 0 {
                     dims.extend((0..opens).map(Size::Open));
@@ -235,7 +234,8 @@ impl Generator {
         self.emit(ty, &[], &format!("constant({value})")).name
     }
 
-    /// Keeps elements small, so that products of them stay exact.
+    /// Clamps a value to small numbers, so that products stay exact, and adds it to the known
+    /// values.
     fn keep(&mut self, value: &Known) {
         let (low, high) = (self.constant(value.ty, -4), self.constant(value.ty, 4));
         let clamped = format!("clamp({low}, {}, {high})", value.name);
@@ -247,7 +247,7 @@ impl Generator {
         self.random.pick(&self.values).clone()
     }
 
-    /// A value of the same type and sizes as another; maybe itself.
+    /// A value of the same type and sizes as another, possibly that value itself.
     fn like(&mut self, value: &Known) -> Known {
         let same: Vec<Known> = (self.values.iter())
             .filter(|v| v.ty == value.ty && v.dims == value.dims)
@@ -327,7 +327,7 @@ impl Generator {
         self.combine(value, &other);
     }
 
-    /// The array less its maxima along a dimension.
+    /// Subtracts from the array its maxima along a dimension.
     fn normalise(&mut self, value: &Known) {
         if value.dims.is_empty() {
             return;
@@ -388,8 +388,8 @@ impl Generator {
         self.values.push(result);
     }
 
-    /// Merges two neighbours or splits a known size. More than one open size in the
-    /// result would not be determined by the text.
+    /// Merges two adjacent dimensions, or splits one of known size. A result with more than one
+    /// open size would be ambiguous.
     fn reshape(&mut self, value: &Known) {
         let mut dims = value.dims.clone();
         let at = self.random.below(dims.len().max(1));
@@ -504,7 +504,7 @@ impl Generator {
         self.keep(&result);
     }
 
-    /// The array times itself, contracted along a dimension.
+    /// A dot product of the array and one of the same shape, contracted along a dimension.
     fn dot(&mut self, value: &Known) {
         let rank = value.dims.len();
         if rank == 0 || rank > 3 {
@@ -530,7 +530,8 @@ impl Generator {
         self.keep_product(&result);
     }
 
-    /// The sign of a zero that a product gives is open; a sum with 0 has none.
+    /// Adds 0 to a product, because the sign of a zero that a dot product gives is not defined, but
+    /// becomes positive by the addition.
     fn keep_product(&mut self, result: &Known) {
         let zero = self.constant(result.ty, 0);
         let operation = format!("broadcast({zero}), dimensions={{}}");
@@ -579,7 +580,7 @@ impl Generator {
         self.keep(&result);
     }
 
-    /// One of two branches, by whether an array's first sum is positive.
+    /// A conditional on whether the sum of the array is positive.
     fn choose(&mut self, value: &Known) {
         self.names += 1;
         let (number, array, ty) = (self.names, value.shape(), value.ty);
@@ -602,7 +603,7 @@ impl Generator {
         self.values.push(result);
     }
 
-    /// Indices that some array's elements are: s32, one in a row.
+    /// A one-dimensional `s32` array, for use as indices.
     fn indices(&mut self) -> Option<Known> {
         let usable = |v: &&Known| v.ty == ElementType::S32 && v.dims.len() == 1;
         let found: Vec<Known> = self.values.iter().filter(usable).cloned().collect();
@@ -657,7 +658,7 @@ impl Generator {
         self.combine(value, &sizes);
     }
 
-    /// Writes maxima along a known dimension at a place in it.
+    /// Writes the maxima along a known dimension as a slice into the array.
     fn update(&mut self, value: &Known) {
         let known: Vec<usize> = (0..value.dims.len())
             .filter(|&d| value.dims[d].is_known())

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tegula_ir::ElementType;
 
 impl Generator {
-    /// Differences of all pairs from two rows.
+    /// An elementwise operation on all pairs of elements of two vectors, by broadcasts.
     pub(super) fn outer(&mut self, value: &Known) {
         let rows = |v: &&Known| v.ty == value.ty && v.dims.len() == 1;
         let rows: Vec<Known> = self.values.iter().filter(rows).cloned().collect();
@@ -24,7 +24,7 @@ impl Generator {
         self.combine(&down, &along);
     }
 
-    /// A loop in which two arrays change places.
+    /// A loop that exchanges two arrays in each iteration.
     pub(super) fn swap(&mut self, value: &Known) {
         let other = self.like(value);
         self.names += 1;
@@ -73,7 +73,7 @@ impl Generator {
         self.keep(&result);
     }
 
-    /// Elements and their places, sorted together.
+    /// Sorts elements together with their indices.
     pub(super) fn sort_pairs(&mut self, value: &Known) {
         if value.dims.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl Generator {
         }
     }
 
-    /// All of an array in one row, behind what there was of another.
+    /// Flattens an array and appends it to another vector.
     pub(super) fn merge(&mut self, value: &Known) {
         let product = value.dims.iter().try_fold(1i64, |product, dim| match dim {
             Size::Known(size) => Some(product * size),

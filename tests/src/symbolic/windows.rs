@@ -1,5 +1,5 @@
-//! Slices, windows, convolutions and indexed operations on open sizes. Some cannot be
-//! at every size: then all targets must say so.
+//! Slices, windows, convolutions and indexed operations on open sizes. Some are invalid at certain
+//! sizes, for which all targets must return an error.
 
 use super::{Generator, Known, Size};
 use tegula_ir::ElementType;
@@ -25,7 +25,7 @@ impl Window {
         taps: 1,
     };
 
-    /// How many positions it has.
+    /// The number of its positions in a dimension of this size.
     fn positions(&self, size: i64) -> i64 {
         let dilated = if size == 0 {
             0
@@ -74,7 +74,7 @@ fn attribute(windows: &[Window]) -> String {
 }
 
 impl Generator {
-    /// From a start to the end, by steps.
+    /// A slice of each dimension from a start to the end, with a stride.
     pub(super) fn slice(&mut self, value: &Known) {
         let (mut dims, mut slices) = (Vec::new(), Vec::new());
         for dim in &value.dims {
@@ -112,7 +112,7 @@ impl Generator {
             taps: self.random.between(1, 2),
         };
         match size {
-            // Operations on nothing at all are for open sizes.
+            // Only an open size may give a window without positions.
             Size::Known(size) if window.positions(*size) < 1 => Window::TRIVIAL,
             _ => window,
         }
@@ -140,7 +140,7 @@ impl Generator {
         self.keep(&result);
     }
 
-    /// Batch, space and features, with a kernel of ones.
+    /// A convolution of batch, spatial and feature dimensions with a kernel of ones.
     pub(super) fn convolution(&mut self, value: &Known) {
         let [batch, space, features] = value.dims.as_slice() else {
             return;
@@ -164,7 +164,7 @@ impl Generator {
         self.keep_product(&result);
     }
 
-    /// Maxima of windows, put back where they came from.
+    /// A `select-and-scatter` of the maxima of windows to their positions.
     pub(super) fn select_and_scatter(&mut self, value: &Known) {
         if value.dims.is_empty() {
             return;
@@ -203,7 +203,8 @@ impl Generator {
         self.keep(&result);
     }
 
-    /// Pairs of neighbours, where indices say; of an open dimension single elements.
+    /// A gather of windows: two adjacent elements along one known dimension, single elements of
+    /// open dimensions, and all of the other dimensions.
     pub(super) fn take_windows(&mut self, value: &Known) {
         let Some(indices) = self.indices() else {
             return;
@@ -240,7 +241,8 @@ impl Generator {
         self.values.push(result);
     }
 
-    /// Part of each known dimension, from a place that is computed.
+    /// A dynamic slice: a part of each known dimension and all of each open one, at a computed
+    /// start.
     pub(super) fn dynamic_slice(&mut self, value: &Known) {
         let Some(indices) = self.indices() else {
             return;
@@ -274,7 +276,7 @@ impl Generator {
         self.values.push(result);
     }
 
-    /// The place of the largest element along a dimension.
+    /// The index of the largest element along a dimension (arg-max).
     pub(super) fn place_of_largest(&mut self, value: &Known) {
         if value.dims.is_empty() {
             return;
