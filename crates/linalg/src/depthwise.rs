@@ -43,8 +43,8 @@ pub struct Rows<'a> {
 /// Computes the elements of all groups in some rows.
 ///
 /// # Safety
-/// Every summand can be read and every element written, and the CPU has what the
-/// function was made for.
+/// Every summand can be read and every element written, and the CPU has the features that the
+/// function was compiled for.
 type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Direct {

@@ -122,10 +122,10 @@ pub struct Phase {
     pub by_output: i64,
     /// The distance that this element moves from one tap to the next.
     pub by_tap: i64,
-    /// The number of joined phases: the outputs of each are one further than those of the phase
-    /// before.
+    /// The number of joined phases. The outputs of each phase are those of the phase before plus
+    /// one.
     pub width: i64,
-    /// The number of taps by which the phases' taps differ from one to the next.
+    /// The difference between the taps of a phase and those of the phase before.
     pub tap_shift: i64,
 }
 

@@ -31,7 +31,7 @@ impl Cholesky {
     ///
     /// # Safety
     /// Both arrays have `count` matrices of `n` by `n` elements and do not overlap; `scratch` has
-    /// [`Self::scratch_bytes`], aligned to 64; the CPU has what may be used.
+    /// [`Self::scratch_bytes`], aligned to 64; the CPU has the features in `isa`.
     #[inline(always)]
     pub unsafe fn run<T: Number>(
         &self,

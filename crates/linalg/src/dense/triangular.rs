@@ -47,7 +47,7 @@ impl Solve {
     ///
     /// # Safety
     /// The arrays have `count` matrices and do not overlap; `scratch` has [`Self::scratch_bytes`],
-    /// aligned to 64; the CPU has what may be used.
+    /// aligned to 64; the CPU has the features in `isa`.
     #[inline(always)]
     pub unsafe fn run<T: Number>(
         &self,

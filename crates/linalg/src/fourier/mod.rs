@@ -234,8 +234,8 @@ impl<'a, T: Real> Fourier<'a, T> {
     ///
     /// # Safety
     /// `input` and `output` are dense arrays of the transform's sizes, real numbers or pairs;
-    /// `scratch` has [`Self::scratch_bytes`], aligned to 64, holds numbers of any value, and is
-    /// nobody else's. No two of them overlap. The CPU has what may be used.
+    /// `scratch` has [`Self::scratch_bytes`], aligned to 64, is initialised, and is not accessed by
+    /// others. No two of the three overlap. The CPU has the features in `isa`.
     #[inline(always)]
     pub unsafe fn run(&self, isa: CpuFeatures, input: *const T, output: *mut T, scratch: *mut T) {
         let rank = self.dims().len();
@@ -566,7 +566,7 @@ fn even_and_odd<T: Real>(a: [T; 2], b: [T; 2], [cos, sin]: [T; 2]) -> ([T; 2], [
 /// Transforms lines with the widest vectors that may be used.
 ///
 /// # Safety
-/// As [`Line::run`]. The CPU has what may be used.
+/// As [`Line::run`], for the vectors of `isa`. The CPU has the features in `isa`.
 #[inline(always)]
 unsafe fn transform<T: Real>(
     isa: CpuFeatures,
@@ -613,7 +613,8 @@ unsafe fn transform<T: Real>(
 
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
-    // SAFETY: the caller promises the lines, the memory and that the CPU has what may be used.
+    // SAFETY: the caller promises memory that contains the lines, scratch memory of the required
+    // size, and a CPU with the features in `isa`.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match isa.width {

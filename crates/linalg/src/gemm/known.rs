@@ -51,7 +51,7 @@ pub trait Known {
     }
 }
 
-/// No constant facts: the CPU is the one that runs the code.
+/// No compile-time facts: the instruction set and the types are known only at run time.
 pub(super) struct Nothing;
 
 impl Known for Nothing {

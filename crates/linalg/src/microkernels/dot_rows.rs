@@ -36,8 +36,8 @@ pub(crate) struct Dots<'a> {
 /// Computes dot products.
 ///
 /// # Safety
-/// Every row and column has `depth` elements that can be read, the sums can be
-/// written, and the CPU has what the function was made for.
+/// Every row and column has `depth` elements that can be read, the sums can be written, and the CPU
+/// has the features that the function was compiled for.
 pub(crate) type DotsFn = unsafe fn(&Dots<'_>);
 
 /// The function for a right operand of this type. The left operand and the sums are f64 if it is

@@ -42,8 +42,9 @@ pub(crate) struct LongRows {
 /// Computes the product.
 ///
 /// # Safety
-/// Every element of the operands can be read and every one of the result written, the result
-/// and the sums overlap nothing, and the CPU has what the function was made for.
+/// Every element of the operands can be read and every element of the result written, the result
+/// and the sums overlap no other array, and the CPU has the features that the function was compiled
+/// for.
 pub(crate) type LongRowsFn = unsafe fn(&LongRows);
 
 /// Bytes of the separate sums for this many columns of a matrix with elements of this many bytes;

@@ -137,7 +137,8 @@ pub(crate) struct Run<'a> {
     pub(crate) width: usize,
 }
 
-/// Packs a run; returns whether a unit is subnormal that must not be.
+/// Packs a run. For pairs of bf16, returns whether an element is subnormal (the multiplication
+/// would treat it as zero); for other units, `false`.
 ///
 /// # Safety
 /// Every element of every lane can be read, and every group can be written.

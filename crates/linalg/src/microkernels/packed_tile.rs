@@ -79,9 +79,9 @@ pub(crate) struct Target {
 /// right panel in units, target)`.
 ///
 /// # Safety
-/// The panels hold `depth` groups, the target's rows are `vectors` vectors long,
-/// `rows` and `vectors` are between 1 and the kernel's, and the CPU has what the
-/// kernel was made for.
+/// The panels hold `depth` groups, the target's rows are `vectors` vectors long, `rows` and
+/// `vectors` are between 1 and the kernel's, and the CPU has the features that the kernel was
+/// compiled for.
 type TileFn = unsafe fn(usize, usize, usize, *const u8, *const u8, usize, &Target);
 
 /// A tile's function and its sizes.

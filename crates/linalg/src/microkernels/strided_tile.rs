@@ -331,8 +331,9 @@ macro_rules! strided_tile {
             to $number, $load, $load_some, $store, $store_some, super::not_turned, []
         );
     };
-    // As above, with the type of the result's elements, the loads and stores of sums there, and the
-    // function that transposes a tile, with the heights of such tiles.
+    // As the rule above, but the result may have another element type, with its own loads and
+    // stores. `$turned` is the function that transposes a tile, `$t` the heights of transposed
+    // tiles.
     (
         $module:ident, $features:literal, $number:ty, $lanes:literal, $masked:literal,
         [$(($m:literal, $v:literal))*], [$($n:literal)*],

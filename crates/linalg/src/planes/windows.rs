@@ -166,8 +166,8 @@ fn function<T: Number>(side: usize, steps: [isize; 2]) -> Option<WindowsFn> {
     }
 }
 
-/// Unrolls statements for constants below a bound that is constant, too: arrays that they index
-/// stay in registers.
+/// Unrolls statements for the constant indices below a constant bound, so that arrays indexed by
+/// them stay in registers.
 macro_rules! repeated {
     ($name:ident < $bound:expr, [$($at:literal)*], $body:block) => {$(
         if $at < $bound {

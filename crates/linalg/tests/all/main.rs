@@ -1,4 +1,5 @@
-//! Every routine by what its results must satisfy, by what LAPACK gave, and when it is to stop.
+//! Tests each routine by the equations that its results must satisfy, by LAPACK's recorded results,
+//! and by its reaction to an interrupt.
 
 mod recorded;
 mod residuals;

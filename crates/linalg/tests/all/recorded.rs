@@ -1,6 +1,6 @@
-//! Signs, phases and orders beside what LAPACK (OpenBLAS 0.3.31) gave for the same matrices: the
-//! first row of the vectors, or the eigenvalues. Only matrices are here for which LAPACK gives the
-//! same signs if elements change by rounding errors.
+//! Compares signs, phases and the order of results with those of LAPACK (OpenBLAS 0.3.31) for the
+//! same matrices: the first row of the vectors, or the eigenvalues. All matrices are such that
+//! LAPACK's signs do not change if elements change by rounding errors.
 
 use crate::sample::{Owned, sample, self_adjoint};
 use num_complex::Complex;
@@ -36,7 +36,7 @@ fn signs_and_orders_are_those_of_lapack() {
     assert!(lines > 60, "{lines}");
 }
 
-/// What a line of the data is about, computed here.
+/// The numbers that a line of the recorded data describes, computed by our routines.
 fn first_row<T: Eigen<Real = f64>>(words: &[&str]) -> Vec<(f64, f64)> {
     let size = |i: usize| words[i].parse::<usize>().expect("a size");
     let row = |v: &Owned<T>| (0..v.columns).map(|j| parts(v.at(0, j))).collect();

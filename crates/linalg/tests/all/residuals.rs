@@ -1,4 +1,4 @@
-//! What the results of each routine must satisfy, for all types and many sizes.
+//! Tests the equations that the results of each routine must satisfy, for all types and many sizes.
 
 use crate::sample::{ForAll, Owned, for_all, sample, self_adjoint};
 use tegula_linalg::{
@@ -19,7 +19,7 @@ const SIZES: [[usize; 2]; 13] = [
     [31, 12],
     [12, 31],
     [70, 66],
-    // Reflections of these are applied in blocks.
+    // Large enough that reflections are applied in blocks.
     [120, 110],
 ];
 
@@ -146,7 +146,7 @@ impl ForAll for SelfAdjoint {
                 self_adjoint::<T>(n, 21),
                 Owned::zeros(n, n),
                 Owned::from_fn(n, n, identity),
-                // One eigenvalue that is not zero: everything deflates.
+                // A matrix with a single nonzero eigenvalue: all others deflate.
                 Owned::from_fn(n, n, |_, _| T::ONE),
             ];
             for a in matrices {
@@ -261,7 +261,7 @@ impl ForAll for General {
                 if T::IS_COMPLEX {
                     check_vectors(&a.adjoint(), &left, &re, &conjugates);
                 } else {
-                    // Packed vectors belong to the first value of a pair.
+                    // A packed complex vector belongs to the first eigenvalue of a conjugate pair.
                     check_packed(&a.adjoint(), &left, &re, &im, -1.0);
                 }
             }
@@ -326,7 +326,7 @@ impl ForAll for NotFinite {
                 let none: Option<Matrix<'_, T>> = None;
                 assert!(gees(a.clone().view(), none, [&mut re, &mut im]).is_err());
                 assert!(geev(a.clone().view(), None, None, [&mut re, &mut im]).is_err());
-                // Factorisations give NaN and end.
+                // Factorisations give NaN, but they end.
                 geqrf(a.clone().view(), &mut vec![T::ZERO; n]);
                 gehrd(
                     a.view(),

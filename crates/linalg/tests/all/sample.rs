@@ -1,4 +1,4 @@
-//! Matrices for tests, and what is computed with them by plain loops.
+//! Matrices for tests, with their operations as plain loops.
 
 use num_complex::Complex;
 use tegula_linalg::{Eigen, Matrix, Real, Scalar};
@@ -71,7 +71,7 @@ impl<T: Scalar> Owned<T> {
         self.data.iter().map(size).fold(0.0, f64::max)
     }
 
-    /// Checks that this is another matrix, up to rounding beside the largest element.
+    /// Checks that two matrices are equal up to rounding errors relative to the largest element.
     pub(crate) fn assert_close(&self, other: &Self, what: &str) {
         assert_eq!(
             [self.rows, self.columns],

@@ -1,5 +1,5 @@
-//! Routines within a run that is to stop leave what they have not begun: with a matrix as it was, or an iteration
-//! that has not converged.
+//! Tests that routines stop early in a run that was interrupted: they leave the matrix unchanged,
+//! or report an iteration that has not converged.
 
 use crate::sample::{sample, self_adjoint};
 use num_complex::Complex;
@@ -13,7 +13,7 @@ use tegula_linalg::{
     geqrf, hetrd, orgqr, ormqr,
 };
 
-/// Does work in a scope that is stopped already.
+/// Runs `work` in a scope of limits that is already stopped.
 fn stopped<R>(work: impl FnOnce() -> R) -> R {
     let interrupt = Interrupt::new();
     let mut result = None;
@@ -26,7 +26,7 @@ fn stopped<R>(work: impl FnOnce() -> R) -> R {
     result.expect("it began")
 }
 
-/// A routine changes numbers, unless it is stopped.
+/// Asserts that a routine changes the numbers in a normal run, but not in a stopped one.
 fn assert_stops<T: Clone + PartialEq>(name: &str, numbers: &[T], routine: impl Fn(&mut [T])) {
     let mut left = numbers.to_vec();
     stopped(|| routine(&mut left));
@@ -44,7 +44,7 @@ fn with_scratch<R>(bytes: usize, work: impl FnOnce(*mut u8) -> R) -> R {
 
 #[test]
 fn factorisations_of_lapack_stop() {
-    // One reflector after the other, and in blocks.
+    // Sizes for which reflectors are applied one at a time, and in blocks.
     for n in [20, 150] {
         let a = sample::<f64>(n, n, 1).data;
         let (tau, tail) = (vec![0.5; n], vec![0.5; n - 1]);
@@ -133,7 +133,7 @@ fn dense_routines_stop() {
             lower: true,
         };
         let input = a.to_vec();
-        // SAFETY: both arrays have a matrix, the scratch memory is what was asked for.
+        // SAFETY: both arrays have one matrix, and the scratch memory has the required size.
         with_scratch(routine.scratch_bytes::<f64>(), |scratch| unsafe {
             routine.run(cpu, input.as_ptr(), a.as_mut_ptr(), scratch);
         });
@@ -145,7 +145,8 @@ fn dense_routines_stop() {
             columns: n,
             count: 1,
         };
-        // SAFETY: the arrays have the routine's sizes, the scratch memory is what was asked for.
+        // SAFETY: the arrays have the routine's sizes, and the scratch memory has the required
+        // size.
         with_scratch(routine.scratch_bytes::<f64>(), |scratch| unsafe {
             let (pivots, permutation) = (pivots.as_mut_ptr(), permutation.as_mut_ptr());
             routine.run(cpu, a.as_mut_ptr(), pivots, permutation, scratch);
@@ -160,7 +161,7 @@ fn dense_routines_stop() {
             lower: true,
             ..Solve::default()
         };
-        // SAFETY: both arrays have a matrix, the scratch memory is what was asked for.
+        // SAFETY: both arrays have one matrix, and the scratch memory has the required size.
         with_scratch(routine.scratch_bytes::<f64>(), |scratch| unsafe {
             routine.run(cpu, definite.as_ptr(), b.as_mut_ptr(), scratch);
         });
@@ -170,12 +171,13 @@ fn dense_routines_stop() {
 #[test]
 fn fourier_transforms_stop() {
     let input = sample::<Complex<f64>>(8, 16, 1).data;
-    // Along the last dimension, and along one before it.
+    // Transforms along the last dimension, and along an earlier one.
     for sizes in [vec![8, 16], vec![128]] {
         let transform = Planned::<f64>::new(FftType::Fft, &sizes, sizes.len());
         assert_stops("a transform", &input, |output| {
             let input = output.to_vec();
-            // SAFETY: a complex number is two of its parts; the scratch memory is what was asked for.
+            // SAFETY: a complex number consists of two real ones; the scratch memory has the
+            // required size.
             with_scratch(transform.scratch_bytes(), |scratch| unsafe {
                 let (input, output) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
                 transform.run(CpuFeatures::detect(), input, output, scratch.cast());
@@ -187,9 +189,9 @@ fn fourier_transforms_stop() {
 /// Whether one number is less than another.
 ///
 /// # Safety
-/// The first two arrays have a number, the third has a byte.
+/// The pointers are those of two numbers and of the byte for the result.
 unsafe extern "C" fn less(arrays: *const *mut u8, _: i64, _: i64) {
-    // SAFETY: the caller promises the arrays.
+    // SAFETY: the caller promises pointers to two numbers and a byte.
     unsafe {
         let number = |at: usize| (*arrays.add(at)).cast::<f64>().read_unaligned();
         (*arrays.add(2)).write(u8::from(number(0) < number(1)));
@@ -210,7 +212,8 @@ fn sorts_stop() {
     };
     assert_stops("a sort", &sample::<f64>(100, 1, 1).data, |numbers| {
         let numbers = numbers.as_mut_ptr().cast::<u8>();
-        // SAFETY: the array has a row, which is sorted in place; the scratch memory is what was asked for.
+        // SAFETY: the array has one row, which is sorted in place; the scratch memory has the
+        // required size.
         with_scratch(sort.scratch_bytes(None), |scratch| unsafe {
             sort.run(&[numbers.cast_const()], &[numbers], &code, scratch);
         });

@@ -38,7 +38,8 @@ impl SvdMethod {
 
 /// LAPACK's `gesdd` and `gesvd`: writes the singular values of a matrix in descending order to
 /// `values` and, if requested, its left and right singular vectors to the columns of two matrices.
-/// These have as many columns as there are values, or as they have rows. `a` is destroyed.
+/// These are either thin (as many columns as there are singular values) or square. `a` is
+/// destroyed.
 ///
 /// # Errors
 /// An iteration does not converge, or a number is not finite; results are then meaningless.
