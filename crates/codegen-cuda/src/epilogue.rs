@@ -1,13 +1,14 @@
 //! Finds operations after a matrix product that cublasLt can fuse into it (an epilogue): a bias
 //! along the rows, followed by ReLU or the tanh form of GELU.
 //!
-//! A kernel qualifies if it computes, from each element of the product and possibly one of a
-//! vector, what cublasLt computes before it stores. To compare them, an expression is brought into
-//! the form P(x) + Q(x) tanh(R(x)) with polynomials P, Q and R. Intermediate rounding must be the
-//! same, so only operations in f32 or f64 are fused, and ReLU, which rounds nothing, for any type.
+//! A kernel qualifies if it applies to each element of the product, and possibly the corresponding
+//! element of a vector, a function that cublasLt offers as an epilogue. To compare them, an
+//! expression is brought into the form P(x) + Q(x) tanh(R(x)) with polynomials P, Q and R.
+//! Intermediate rounding must be the same, so only operations in f32 or f64 are fused, and ReLU,
+//! which rounds nothing, for any type.
 //!
 //! The product is then computed in place of the kernel, which is the next step, and stored in the
-//! kernel's result. That must not overlap what the product reads.
+//! kernel's result. The result must not overlap the product's operands.
 
 use crate::attention::{Readers, overlap};
 use crate::library::matrices::{Activation, Epilogue};

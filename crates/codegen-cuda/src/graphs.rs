@@ -86,7 +86,7 @@ mod tests {
     use crate::library::matrices::Matrices;
     use std::cell::{Cell, RefCell};
 
-    /// A device that counts what it does.
+    /// A device that records the operations on it.
     #[derive(Default)]
     struct Counting {
         context_epoch: Cell<u64>,

@@ -45,8 +45,8 @@ pub(crate) enum Stage {
         predicate: ValueId,
         body: Vec<Stage>,
     },
-    /// A loop that stays on the device. Functions of the body do nothing once the predicate is
-    /// false, so iterations may be launched before it is known.
+    /// A loop whose predicate the host does not wait for. Functions of the body do nothing once the
+    /// predicate is false, so iterations may be launched before it is known.
     Repeat {
         condition: Vec<Stage>,
         predicate: ValueId,
@@ -59,8 +59,8 @@ pub(crate) enum Stage {
         is_pred: bool,
         branches: Vec<Vec<Stage>>,
     },
-    /// A conditional that stays on the device. A function sets a flag for each branch, and the
-    /// functions of branches whose flag is 0 do nothing.
+    /// A conditional whose selector the host does not wait for. A function sets a flag for each
+    /// branch, and the functions of branches whose flag is 0 do nothing.
     Choice {
         selector: ValueId,
         choose: usize,
@@ -96,7 +96,9 @@ impl Product {
     }
 }
 
-/// The most launches of a counted loop inside a loop that may have ended already.
+/// The most launches that may be made without effect: those of a counted loop after the predicate
+/// of the enclosing loop has become false, or those of the branches of a conditional that are not
+/// taken.
 const MOST_IN_VAIN: u64 = 32;
 
 impl Stage {
@@ -128,8 +130,9 @@ impl Stage {
         }
     }
 
-    /// Whether it is worth reading the predicate first: for what a library may do, and for passes
-    /// of a sort, since sorting a single element is a copy by the driver.
+    /// Whether the host should read the selector of a conditional that contains this stage: for
+    /// products, so that a library may compute them, and for the passes of a sort, because a sort
+    /// of a single element is a copy by the driver.
     fn is_worth_a_look(&self) -> bool {
         match self {
             Self::Product { .. } => true,

@@ -3,8 +3,8 @@
 //!
 //! A step of the pipeline takes as long as its slowest part: its arithmetic, its HBM traffic
 //! (including blocks that are fetched again), or, for small blocks, the wait for the next block.
-//! The fetch of that begins with the step and completes after its transfer time plus a latency. The
-//! first fetches and the last write are not overlapped with anything.
+//! The next block's fetch begins with the step and completes after its transfer time plus a
+//! latency. The first fetches and the last write are not overlapped with anything.
 
 use super::follow::Follows;
 use rustc_hash::FxHashMap;

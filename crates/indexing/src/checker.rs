@@ -41,8 +41,8 @@ pub enum Difference {
     },
 }
 
-/// Checks that `second` is the same function as `first`, at up to `limit`
-/// points. A map known to be empty is the same as any without a point.
+/// Checks that `second` is the same function as `first`, at up to `limit` points. All maps whose
+/// domain has no point are the same.
 ///
 /// # Errors
 /// The first [`Difference`] found.

@@ -286,7 +286,8 @@ impl<'a> Inversion<'a> {
             if reach >= i128::from(size) {
                 return None;
             }
-            // The distance of the term from the end that it is counted from.
+            // The distance of the term from its lower bound if the coefficient is positive, else
+            // from its upper bound.
             let distance = rest.floor_div(&size.into());
             rest = rest.modulo(&size.into());
             let right = if *k > 0 {

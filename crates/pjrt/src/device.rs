@@ -1,5 +1,5 @@
-//! Devices and their memories. Those of a process are its machine's CPU and its memory: several
-//! devices are what several of them would be, for programs that are written for many.
+//! Devices and their memories. All devices of a process share the machine's CPU and memory.
+//! Programs written for many devices see each as a separate device with its own memory.
 
 use crate::c_api::*;
 use crate::entry::{Object, entries};

@@ -118,7 +118,7 @@ impl CompileOptions {
     }
 }
 
-/// Options of XLA's that are true or false (`xla/xla.proto`, `DebugOptions`), of those that users set.
+/// The Boolean options of XLA (`xla/xla.proto`, `DebugOptions`) that users commonly set.
 const SWITCHES: [&str; 8] = [
     "xla_embed_ir_in_executable",
     "xla_cpu_enable_fast_math",

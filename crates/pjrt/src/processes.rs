@@ -103,7 +103,7 @@ unsafe extern "C" fn error(
     unsafe { Error::from_c(code, message, size) }.into_c()
 }
 
-/// The outcome of a function of the front end.
+/// Converts the error that a callback of the front end returned; null is success.
 ///
 /// # Safety
 /// The error was made by [`error`] and is not used again, or is null.
@@ -122,7 +122,7 @@ unsafe fn of_c(failed: *mut PJRT_Error) -> Result<(), String> {
     }
 }
 
-/// What a front end says of the processes.
+/// The front end's options about processes.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) process: i64,

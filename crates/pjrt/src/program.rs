@@ -272,7 +272,7 @@ impl Program {
     }
 }
 
-/// What JAX's cost analysis shows, by the names that XLA uses, of what each device runs.
+/// The entries of JAX's cost analysis for the program of one device, under XLA's names.
 fn costs(executable: &tegula::Executable) -> Vec<(String, Value)> {
     let Some(work) = executable.work() else {
         return Vec::new();

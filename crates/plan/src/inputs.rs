@@ -60,10 +60,11 @@ fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
 /// The number of different input sizes for which a result is kept.
 const MAX_SIZES: usize = 32;
 
-/// The values of a plan's symbols, and what was made for them.
+/// The values of a plan's symbols, and the object that was made for them.
 type AtSizes<T> = (Vec<i64>, Arc<T>);
 
-/// A cache of what was made for the sizes of past runs, the most recently used last.
+/// A cache of the objects (such as a specialised plan) that were made for the sizes of past runs,
+/// the most recently used last.
 #[derive(Debug)]
 pub struct PerSizes<T>(Mutex<Vec<AtSizes<T>>>);
 
@@ -74,8 +75,8 @@ impl<T> Default for PerSizes<T> {
 }
 
 impl<T> PerSizes<T> {
-    /// Returns what was made for these sizes, or calls `make` and keeps its result. Two runs may
-    /// call `make` at the same time.
+    /// Returns the object for these sizes; if there is none, calls `make` and keeps its result. Two
+    /// runs may call `make` at the same time.
     ///
     /// # Errors
     /// What `make` says.

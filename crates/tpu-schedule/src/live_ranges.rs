@@ -96,8 +96,10 @@ impl Nest {
         self.around(step).last().map_or(step, |span| span.leave) + 1
     }
 
-    /// The end of the outermost loop or conditional around a step for which the contents at another
-    /// step come from outside.
+    /// The step until which a buffer that is accessed at `step` is live: the end of the outermost
+    /// enclosing loop or conditional that begins after the buffer's first access `first` (`None`:
+    /// before the program). Such a loop needs the contents in every iteration. If there is none,
+    /// `step` itself.
     fn until(&self, first: Option<usize>, step: usize) -> usize {
         let outside = |span: &&Span| first.is_none_or(|first| first < span.begin);
         let ends = self.around(step).filter(outside).map(|span| span.leave);

@@ -50,7 +50,8 @@ pub(crate) type Values = SmallVec<[Value; 2]>;
 pub(crate) trait Imports {
     /// References a helper in the function being built.
     fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef;
-    /// The address of an operation, which lives as long as the code.
+    /// The address of the data that describes an operation for a helper. It is valid as long as the
+    /// code.
     fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value;
     /// The features of the machine's 128-bit vectors.
     fn abilities(&self) -> clif128::Abilities;

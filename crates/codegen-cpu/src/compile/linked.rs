@@ -45,7 +45,8 @@ impl ListedMachine {
 pub struct LinkedLine {
     /// The text of the line.
     pub text: String,
-    /// The line of [`LinkedListing::kernels`] that it came from, from 1; 0 if from none.
+    /// The line of [`LinkedListing::kernels`] that it was generated from, counted from 1; 0 if
+    /// there is none.
     pub source: usize,
 }
 

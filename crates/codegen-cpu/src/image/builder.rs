@@ -110,7 +110,8 @@ impl ImageBuilder {
         refer(to, (namespace::ROUTINE, number), signature, false)
     }
 
-    /// The address of an operation, which lives as long as the image.
+    /// The address of the data that describes an operation for a helper. It is valid as long as the
+    /// image.
     pub(crate) fn operation(
         &mut self,
         builder: &mut FunctionBuilder<'_>,

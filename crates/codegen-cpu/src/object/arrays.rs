@@ -37,7 +37,7 @@ pub(super) struct ArrayCall {
     pub words: Vec<Term>,
     /// The routine's other argument.
     pub data: Data,
-    /// The arguments for few lines instead; the last one that applies is used.
+    /// Other arguments for small numbers of lines. If several apply, the last one is used.
     pub for_few: Vec<ForFew>,
 }
 
@@ -129,7 +129,7 @@ const SORT: &str = "tegula_rt_scratch_sort";
 const LU: &str = "tegula_rt_scratch_lu";
 const TOP_K: &str = "tegula_rt_scratch_top_k";
 
-/// The argument of a routine besides its words.
+/// The argument of a routine that is not an integer (`words`).
 pub(super) enum Data {
     Nothing,
     /// A constant, by number.

@@ -596,7 +596,8 @@ impl Library {
         }))
     }
 
-    /// The number of the one of two operands that is a constant worth packing before, as in a run.
+    /// Which of two operands is a constant that is worth prepacking (0 or 1); the same choice as in
+    /// `tegula run`.
     fn fixed(&self, plan: &Plan, operands: &[ValueId]) -> Option<usize> {
         let fixed = |&operand: &usize| {
             let large = |value| plan.values[value].shape.byte_size() >= Some(WORTH_PACKING);

@@ -13,10 +13,12 @@ pub(crate) enum RowsIn<'a> {
     Turns(&'a Turns),
 }
 
-/// The changes between the iterations of a loop whose iterations are rows, executed in order.
+/// How the inputs of a vector loop's body change from row to row, when a loop over rows runs inside
+/// the generated code. Some inputs depend on *words*: numbers, such as row indices, that each
+/// iteration loads.
 ///
-/// The slots hold the body's inputs for the first iteration (without the parts that depend on
-/// words), followed by the addresses of the first iteration's words.
+/// The caller's slots hold the body's inputs for the first row (without the parts that depend on
+/// words), followed by the addresses of that row's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
     /// The words that each iteration loads before its lanes, in order.

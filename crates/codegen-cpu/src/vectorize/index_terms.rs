@@ -65,8 +65,8 @@ impl Translator<'_> {
         inside && self.fits(term).is_ok()
     }
 
-    /// The lowest 32 bits of a term in each lane. Sums and products have the right ones even if
-    /// they, or their parts, have more.
+    /// A term in each lane, modulo 2^32. Sums and products may overflow 32 bits on the way, because
+    /// their lowest 32 bits depend only on those of their operands.
     pub(crate) fn wrapping_term(&mut self, term: &Term) -> Result<V, Reason> {
         let (op, a, b) = match term.node() {
             _ if self.is_uniform(term) => return Ok(self.splat_term(term)),

@@ -64,10 +64,10 @@ pub enum Kind {
 #[derive(Debug)]
 pub(crate) struct Home(#[allow(dead_code, reason = "gives the address its own memory")] u8);
 
-/// A number of a scope; see the module's text.
+/// An index expression: a number in a [`Scope`], with a [`Kind`] (see the module documentation).
 ///
-/// Two expressions are equal if they are the same number of the same scope by
-/// structure; [`Scope::compare`] decides more.
+/// Two expressions are equal (`==`) if they have the same scope and the same canonical form.
+/// [`Scope::compare`] can also prove the equality of expressions with different forms.
 #[derive(Clone, Debug, Default)]
 pub struct IndexExpr {
     /// The scope; `None` for literals, which belong to every scope.

@@ -42,13 +42,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// The scalar of one of a node's results, by number, at an index. Those of the others are kept
-    /// for their readers.
+    /// The scalar of result `number` of a node at an index. The scalars of the other results are
+    /// cached for their readers.
     fn computed(&mut self, id: NodeId, number: usize, index: &[Term]) -> Result<ScalarId, Error> {
         let scalars = self.results(id, index)?;
         let values = &self.program.nodes[id].results;
         if values.len() > 1 {
-            // Nothing may need what only the others are computed from.
+            // The other results may have no reader, so that statements are unused and must be
+            // removed.
             self.simplified = true;
             if let Some(scope) = self.scopes.last_mut() {
                 let known = values.iter().zip(&scalars);

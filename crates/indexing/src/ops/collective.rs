@@ -77,9 +77,10 @@ pub(super) fn is_other_operand(at: &Builder<'_>, operand: usize) -> bool {
         && operand != at.leaf
 }
 
-/// Gathering along `dimension`, which is that of the smaller array times the number of
-/// participants: element `d` of the large array is element `d mod part` of participant `d / part`.
-/// In the other direction, everyone has the large array.
+/// The map between the gathered (large) array and the participants' (small) arrays, which have
+/// `part` elements along `dimension`: element `d` of the large array is element `d mod part` of
+/// participant `d / part`. If not `large_first`, the map goes from the small array to the large
+/// one, which all participants have.
 fn gathered(
     at: &Builder<'_>,
     operand: usize,

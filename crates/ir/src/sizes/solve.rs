@@ -222,8 +222,8 @@ impl<'a> Solver<'a> {
         Ok(false)
     }
 
-    /// A symbol that no input determines, with the numerator and the denominator, over sizes of
-    /// inputs, of the fraction that it equals if the difference is 0.
+    /// Solves `difference = 0` for a symbol that no input determines. Returns the symbol, and the
+    /// numerator and denominator of its value, which are terms over the sizes of inputs.
     fn quotient(&self, difference: &Term) -> Option<(Var, Term, Term)> {
         let (terms, constant) = difference.as_linear()?;
         let is_given = |term: &Term| {

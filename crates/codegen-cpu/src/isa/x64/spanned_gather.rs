@@ -1,9 +1,9 @@
 //! Gathers whose lanes' elements are close together: one contiguous load, or a broadcast, in place of a
 //! load for each lane.
 //!
-//! The body says which gathers are worth it ([`Span`]). Whether a vector's elements are in fact the
-//! same or neighbours is tested when it is loaded, so that an array that repeats is loaded as a whole
-//! but for the vectors in which it starts again.
+//! The body says which gathers are worth it ([`Span`]). A test at run time decides whether a
+//! vector's elements are in fact equal or adjacent. If an array is read repeatedly from its start,
+//! only the vectors in which it restarts load each lane.
 
 use super::assembler::{Out, Source};
 use super::features::{INTEGER, InstructionSet};
@@ -33,7 +33,7 @@ impl Select<'_> {
         mask: Option<VReg>,
         u: usize,
     ) -> Option<VReg> {
-        // The code of both ways uses these, so they are computed before the branch.
+        // Both branches use these values, so they are computed before the branch.
         let each = self.get(index, u)?;
         let first = self.first_lane(each);
         let form = self.form(Type::I32);

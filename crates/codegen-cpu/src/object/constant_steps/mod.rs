@@ -34,13 +34,13 @@ const MOST_GROWTH: i64 = 4;
 /// The maximum bytes of a result that is always worth storing: loading it takes no longer than
 /// computing it.
 const SMALL: i64 = 1 << 10;
-/// The maximum bytes of a table of a function (sines, powers) that is always worth storing: a third
-/// of the routines in any program with a product.
+/// The maximum bytes of a table of function values (sines, powers) that is always worth storing. It
+/// is a third of the size of the routines that every program with a matrix product contains.
 const TABLE: i64 = 1 << 16;
 
-/// Computes the values that depend on constants only. Returns those of them that become constants
-/// now but that a run computes each time: a run does not pack them for its products, and packing
-/// may change the order of sums.
+/// Computes the values that depend on constants only, and stores some of them as constants. Returns
+/// the stored values that `tegula run` would compute in each run. It does not prepack these for
+/// products, so the object must not either: prepacking may change the order of sums.
 ///
 /// # Errors
 /// The plan breaks its invariants, or a limit is exceeded.
@@ -358,7 +358,7 @@ impl Found {
         for step in &self.steps {
             let (read, written) = touched(plan, step);
             used.extend(read.iter().chain(&written).map(|touch| touch.value));
-            // A copy that is none may be in a constant's place.
+            // A value that is written may share a constant's place: then its copy is a no-op.
             computed.extend(written.iter().map(|touch| touch.value));
         }
         let (place, bytes) = (Place::Arena(Term::constant(0)), Term::constant(0));

@@ -23,7 +23,7 @@ const MIN_SAME: i64 = 64;
 /// The variables of an index that differ between lanes.
 #[derive(Clone, Copy)]
 pub(super) struct Varying<'a> {
-    /// The number of the lane, plus what is the same for all lanes.
+    /// The variable that is the lane's number plus a uniform value.
     pub lane: Var,
     /// Whether another variable differs between lanes, in an unknown way.
     pub differs: &'a dyn Fn(Var) -> bool,

@@ -171,9 +171,9 @@ impl Translator<'_> {
         Some((rest.add(&first), steps, stride))
     }
 
-    /// The address for an index that varies between lanes. If sums and products in it may have more
-    /// than 32 bits, the offset of an element that is accessed has not where the array has fewer
-    /// elements than that, which a guard checks.
+    /// The address for an index that varies between lanes. If sums and products in the index may
+    /// overflow 32 bits, offsets are computed modulo 2^32, and a guard checks that the array is
+    /// small enough for that to be exact.
     fn gathered_place(
         &mut self,
         param: usize,

@@ -46,7 +46,8 @@ pub(super) struct Columns {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     pub blocks: i64,
-    /// The part of a block, in elements, or in units of what a thread takes at once.
+    /// The size of a block's part, in elements, or in vectors if a thread reads several elements at
+    /// once.
     pub chunk: i64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The result for duplicate indices depends on the order of the updates, so such a kernel consists
 //! of loops, without a domain. A loop can still become a dimension of the domain if its variable is
-//! itself an index of every access to what is written: different iterations then never access the
-//! same element, and the updates of one element keep their order.
+//! itself an index of every access to the arrays that are written: different iterations then never
+//! access the same element, and the updates of one element keep their order.
 
 mod scatter;
 
@@ -27,7 +27,8 @@ pub(super) fn functions(
     }
 }
 
-/// The kernel with such loops turned into dimensions of the domain, if there are any.
+/// The kernel with loops turned into dimensions of the domain where that is possible; `None` if
+/// there are no such loops.
 pub(super) fn spread(kernel: &Kernel) -> Option<Kernel> {
     let mut spread = kernel.clone();
     let mut moved = Vec::new();

@@ -7,9 +7,9 @@
 //! has its own result. If it is a batch dimension, the groups change nothing.
 //!
 //! Each step computes the full product and selects its own rows from it, or computes it with the
-//! terms of other groups set to zero. That is as many times more work than necessary as there are
-//! groups. Elements of other groups are removed by `select` rather than by multiplying by zero, so
-//! that a NaN in one group does not spread to others.
+//! terms of other groups set to zero. For `g` groups, that is `g` times the necessary work.
+//! Elements of other groups are removed by `select` rather than by multiplying by zero, so that a
+//! NaN in one group does not spread to others.
 
 use super::mixed::narrowed;
 use super::{along, converted, plain};

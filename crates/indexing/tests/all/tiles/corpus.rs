@@ -14,8 +14,7 @@ use tegula_ir::{
     Computation, ComputationId, Instruction, InstructionId, Module, Op, Span, parse_module,
 };
 
-/// The most time per fusion on a machine that is also used otherwise; on an idle one it takes 20
-/// ms.
+/// The maximum time per fusion, on a machine with other load; on an idle one it takes 20 ms.
 const BOUND: Duration = Duration::from_millis(200);
 
 /// Whether a value is written to memory: fusions end there.

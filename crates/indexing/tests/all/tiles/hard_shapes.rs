@@ -8,7 +8,7 @@ use tegula_indexing::tiles::Tiling;
 use tegula_indexing::{Simplifier, fusion_input_to_output};
 use tegula_ir::{InstructionId, Module, parse_module};
 
-/// The most time per fusion in the test profile, on a machine that is also used otherwise.
+/// The maximum time per fusion in the test profile, on a machine with other load.
 const BOUND: Duration = Duration::from_secs(5);
 
 /// Derives maps in both directions, tiles of several sizes, and symbolic ones; returns how long
