@@ -23,10 +23,11 @@
 //! this applies to the sign of the zero that stands for NaN, which quotients see.
 //!
 //! In the run with seed 0 sums are settled instead: every sum becomes the nearest multiple of a
-//! power of two that is at least twice its error. Terms that cancel then give exactly zero, and
-//! sums meant to be integers or equal become so, which shows what the program does there and at no
-//! number nearby. Nothing else is moved in this run, because what is added to such a sum may cancel
-//! it. A sum whose absolute terms together exceed the type's largest number becomes NaN, as
+//! power of two that is at least twice its error. Terms that cancel then give exactly zero, sums
+//! that are meant to be integers become integers, and sums that are meant to be equal become equal.
+//! The program may behave differently at these exact values than at any value nearby. Other
+//! operations are not perturbed in this run, because a perturbed addend would no longer cancel such
+//! a sum. A sum whose absolute terms together exceed the type's largest number becomes NaN, as
 //! infinities may meet in some order, and a sum that is NaN because infinite products of `f64` met
 //! becomes zero. Every NaN changes its sign.
 

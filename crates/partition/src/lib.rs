@@ -70,16 +70,17 @@ use tegula_ir::{Instruction, Module, Op};
 pub struct Options {
     /// The number of devices; [`None`] uses the number that the program states.
     pub devices: Option<usize>,
-    /// The freedom to cut parameters beyond what the program states.
+    /// How the partitioner may shard parameters in addition to the shardings that the program
+    /// states.
     pub parameters: Freedom,
-    /// The freedom to cut results beyond what the program states.
+    /// How the partitioner may shard results in addition to the shardings that the program states.
     pub results: Freedom,
     /// The partitioner of custom calls, if any.
     pub calls: Calls,
 }
 
-/// The freedom to cut the arrays of the parameters or of the results beyond what the program
-/// states.
+/// Which shardings the partitioner may choose for parameters or results in addition to those that
+/// the program states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Freedom {
     /// Any cuts, including those that need padding.

@@ -24,7 +24,7 @@ pub(crate) struct Source {
     pub input_names: Vec<String>,
 }
 
-/// What is given for good: sizes, and constants that the text lacks.
+/// Options that fix parts of a program when it is read: sizes, and constants that the text lacks.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DimArgs {
     /// Set a symbolic (dynamic) dimension of the program to this size. `p0_d0=8` makes dimension 0

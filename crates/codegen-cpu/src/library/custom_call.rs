@@ -96,7 +96,7 @@ impl Handled {
         scratch: *mut u8,
     ) -> Result<(), RunFailure> {
         // SAFETY: the caller promises dense arrays of these shapes, of which no output overlaps any
-        // other array, and so much scratch memory.
+        // other array, and scratch memory of [`Self::scratch_bytes`].
         let (operands, mut results, scratch) = unsafe {
             let operands = inputs.iter().zip(&self.operands);
             let operands = operands.map(|(&x, s)| std::slice::from_raw_parts(x, bytes_of(s)));

@@ -176,8 +176,9 @@ impl Dot {
         };
         // SAFETY: the caller promises that the pointers point to dense arrays of the shapes this
         // was made for, and that `out` overlaps neither factor, and an array that is added is all
-        // of `out` or no part of it; `kept` is what the product is given; `scratch` has
-        // [`Self::scratch_bytes`], aligned to 64; a view's strides stay inside its arrays.
+        // of `out` or no part of it; `kept` is the memory of the prepacked operand, passed on to
+        // the product; `scratch` has [`Self::scratch_bytes`], aligned to 64; a view's strides stay
+        // inside its arrays.
         unsafe {
             if let (Some(bytes), Some(&added)) = (self.added_to, rest.first())
                 && !std::ptr::eq(added, out)

@@ -203,7 +203,8 @@ impl Library {
         }
     }
 
-    /// Finds the calls of routines for a step; false if it has none, and is left to others.
+    /// Finds the routine calls that execute a step. Returns false if there are none; the step is
+    /// then compiled in another way.
     pub(super) fn takes(&mut self, plan: &mut Plan, step: &Step) -> bool {
         let Step::Library {
             op,
@@ -377,10 +378,10 @@ impl Library {
         self.hash
     }
 
-    /// Sets that constant.
+    /// Sets the constant that [`Self::hash`] made to the hash of the file of constants.
     ///
     /// # Errors
-    /// There is no such constant.
+    /// [`Self::hash`] made no constant.
     pub(super) fn set_hash(&mut self, hash: &[u8; HASH]) -> Result<(), Error> {
         let shape = ArrayShape::new(ElementType::U8, &[HASH as i64]);
         let own = self.hash.and_then(|number| number.checked_sub(self.first));

@@ -200,7 +200,7 @@ impl Mailbox {
 }
 
 impl Awaited<'_> {
-    /// The parcels, if all are there.
+    /// Takes the parcels, if all have arrived.
     fn taken(&self, state: &mut State) -> Option<Vec<Parcel>> {
         let parcels = state.parcels.get_mut(&self.site);
         let Some(parcels) = parcels else {
@@ -219,7 +219,7 @@ impl Awaited<'_> {
         Some(taken)
     }
 
-    /// The senders whose parcels are not there.
+    /// The senders whose parcels have not arrived.
     fn missing(&self, state: &State) -> Vec<usize> {
         let parcels = state.parcels.get(&self.site);
         let is_there =

@@ -681,8 +681,9 @@ impl Pass<'_> {
     }
 
     /// Whether a cheap operation reads, possibly through other cheap ones, an expensive value of
-    /// the same shape that nothing else reads. One of the two has to be in memory; if it is the
-    /// result of the cheap operation, its readers need nothing else that it is computed from.
+    /// the same shape that nothing else reads. One of the two has to be in memory. The result of
+    /// the cheap operation is the better choice, because its readers then need no other operand of
+    /// that operation.
     fn hides(&self, id: NodeId, steps: u32) -> bool {
         let node = &self.program.nodes[id];
         let &[result] = &node.results[..] else {

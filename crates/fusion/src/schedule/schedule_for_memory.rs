@@ -119,7 +119,8 @@ struct Cost {
     sum: i64,
 }
 
-/// The size in bytes that larger arrays are counted as, so that a million of them can be added up.
+/// The maximum size in bytes with which an array is counted, so that the sum over a million arrays
+/// does not overflow.
 const LARGEST: i64 = 1 << 43;
 
 /// The arrays that each step reads and makes.

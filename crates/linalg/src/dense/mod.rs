@@ -37,7 +37,7 @@ impl<T: Number> Matrix<T> {
     }
 
     /// # Safety
-    /// There is such an element.
+    /// The element is inside the matrix.
     #[inline(always)]
     unsafe fn get(&self, row: usize, column: usize) -> T {
         // SAFETY: the caller promises that the element can be accessed.
@@ -45,7 +45,7 @@ impl<T: Number> Matrix<T> {
     }
 
     /// # Safety
-    /// There is such an element, which may be written.
+    /// The element is inside the matrix and may be written.
     #[inline(always)]
     unsafe fn set(&self, row: usize, column: usize, to: T) {
         // SAFETY: the caller promises that the element can be accessed.
@@ -105,9 +105,9 @@ unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
     lanes
 }
 
-/// Subtracts from rows of lanes the products of rows of a matrix, from a column on, and packed
-/// rows; as many columns are used as there are packed rows. Rows beyond the matrix's last row are
-/// computed from the last row.
+/// Subtracts from rows of lanes the product of a block of the matrix (rows from `row` on, columns
+/// from `column` on, one for each packed row) and the packed rows. Rows beyond the matrix's last
+/// row are computed from the last row.
 ///
 /// # Safety
 /// The matrix has the elements, and the CPU the vectors.

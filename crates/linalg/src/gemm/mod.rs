@@ -488,8 +488,8 @@ impl Parts {
         n
     }
 
-    /// The maximum numbers of rows and columns of a part, if this many rows and columns stay
-    /// together.
+    /// The maximum numbers of rows and columns of a part. Rows and columns are divided in units of
+    /// these sizes.
     fn largest(self, s: Sizes, [rows, columns]: [usize; 2]) -> (usize, usize) {
         // No part is larger than the first.
         let first = |count, unit, n| share_of_units(count, unit, n, 0).len();

@@ -60,13 +60,14 @@ pub(super) fn sorted(
     }
 }
 
-/// Sorts by the bytes from the fifth on; returns the buffer that has the result.
+/// Radix-sorts words by their upper half, which holds a rank of `bytes` bytes. Returns the buffer
+/// that has the result.
 fn by_digits<'a>(
     mut words: &'a mut [u64],
     mut other: &'a mut [u64],
     bytes: usize,
 ) -> &'a mut [u64] {
-    // Ranks of eight bytes are sorted differently.
+    // The upper half has at most four bytes: ranks of eight bytes are sorted by comparison.
     let mut counts = [[0u32; 256]; 4];
     let counts = &mut counts[..bytes.min(4)];
     for &word in words.iter() {

@@ -1,4 +1,4 @@
-//! Kernels are read, and what is printed of them reads back.
+//! Tests that kernels are read, and that their printed text reads back.
 
 use super::common::{files, outside};
 

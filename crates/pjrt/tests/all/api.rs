@@ -128,7 +128,7 @@ impl Client {
         let mut args: PJRT_Client_AddressableDevices_Args = arguments();
         args.client = self.0;
         call(api().PJRT_Client_AddressableDevices, &mut args).expect("devices");
-        // SAFETY: there are so many.
+        // SAFETY: the array has at least one device.
         unsafe { *args.addressable_devices }
     }
 
@@ -224,7 +224,7 @@ impl Buffer {
         let mut args: PJRT_Buffer_Dimensions_Args = arguments();
         args.buffer = self.0;
         call(api().PJRT_Buffer_Dimensions, &mut args).expect("dimensions");
-        // SAFETY: there are so many.
+        // SAFETY: the array has this many dimensions.
         unsafe { std::slice::from_raw_parts(args.dims, args.num_dims).to_vec() }
     }
 

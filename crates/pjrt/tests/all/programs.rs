@@ -171,7 +171,7 @@ fn executables_come_back_from_bytes() {
     };
     assert_eq!(run(&loaded), run(&executable));
     let delete = written.serialized_executable_deleter.expect("a function");
-    // SAFETY: what the plug-in gave, once.
+    // SAFETY: the plug-in returned this function for this object; it is called once.
     unsafe { delete(written.serialized_executable) };
     let mut destroy: PJRT_Executable_Destroy_Args = arguments();
     destroy.executable = name.executable;

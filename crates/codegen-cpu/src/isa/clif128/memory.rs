@@ -158,7 +158,7 @@ impl Emitter<'_, '_> {
         self.load_parts_of_lanes((access, 0), ty, index, mask)
     }
 
-    /// Loads lane by lane, each a number of bytes behind the beginning of its element.
+    /// Loads lane by lane, each at a byte offset from the start of its element.
     fn load_parts_of_lanes(
         &mut self,
         (access, offset): (u32, i64),
@@ -290,7 +290,7 @@ impl Emitter<'_, '_> {
         self.store_parts_of_lanes((access, 0), ty, parts, index, mask);
     }
 
-    /// Stores lane by lane, each a number of bytes behind the beginning of its element.
+    /// Stores lane by lane, each at a byte offset from the start of its element.
     fn store_parts_of_lanes(
         &mut self,
         (access, offset): (u32, i32),

@@ -80,8 +80,9 @@ impl Select<'_> {
         )
     }
 
-    /// Loads as many elements as a vector has lanes, and selects from them. Elements after the last
-    /// one may not be the array's, but are in its page; a vector across two pages is gathered.
+    /// Loads as many contiguous elements as a vector has lanes, and selects from them. The load may
+    /// extend beyond the array's end, but not beyond the page, so it cannot fault. A vector that
+    /// would cross a page boundary is gathered instead.
     fn gather_window(
         &mut self,
         access: u32,

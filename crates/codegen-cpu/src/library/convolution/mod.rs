@@ -425,8 +425,8 @@ fn products(
     Some(Way::Products { padding, products })
 }
 
-/// The loop for windows that reach outside of images, which skips elements outside, if it is one of
-/// [those](Planes::new) that support that: the input is then not copied.
+/// A loop for windows that reach outside of images. It skips the elements outside, so the input
+/// need not be copied with a border. `None` if no [`Planes`] loop supports the convolution.
 fn planes_without_border(
     isa: CpuFeatures,
     found: &Products<'_>,

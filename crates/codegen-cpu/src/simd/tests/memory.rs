@@ -239,8 +239,8 @@ fn steps_of_an_index() {
     }
 }
 
-/// Gathers of elements that are close together in most vectors, from every offset, and as they are
-/// stated and as unknown ones.
+/// Gathers of elements that are close together in most vectors, starting at every offset. Each is
+/// tested with its span stated in the body, and without.
 #[test]
 fn elements_that_are_close_together() {
     // `(lane + first) mod 64`, `floordiv 2` and `floordiv 64`.

@@ -61,7 +61,8 @@ pub(super) fn functions(
     }
     let first = Writer::new(name, kernel, &spread, Part::Partial).function()?;
     let rest = Spread {
-        // The partial results of a point are adjacent, or those of adjacent points are.
+        // In scratch memory, the partial results of adjacent points are adjacent if columns are
+        // spread over threads, otherwise those of one point.
         group: if spread.columns.is_some() {
             1
         } else {

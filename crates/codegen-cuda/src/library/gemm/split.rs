@@ -69,8 +69,9 @@ impl Product<'_> {
         }
     }
 
-    /// The function that sums slices, followed by one that adds them. Their arguments are the
-    /// factors, the addend if there is one, and the result.
+    /// The sequence of two functions: `first`, which computes the partial result of each slice, and
+    /// one that adds the partial results. Its arguments are the factors, the addend if there is
+    /// one, and the result.
     ///
     /// # Errors
     /// A type that cannot be converted, which is a bug in Tegula.

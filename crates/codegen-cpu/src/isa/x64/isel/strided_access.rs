@@ -82,7 +82,8 @@ fn unmasked(set: InstructionSet, body: &Body, index: V, mask: Option<V>) -> Opti
     (is_plain && every.first < every.stride).then_some(every)
 }
 
-/// Values that only such reads would use: their indices.
+/// For each value, whether no emitted instruction uses it, because strided loads replace the
+/// gathers whose index it computes.
 pub(in crate::isa::x64) fn unneeded(set: InstructionSet, body: &Body) -> Vec<bool> {
     let mut used = vec![false; body.values.len()];
     for reduction in &body.reductions {
