@@ -15,7 +15,7 @@ SLOTS = ("cpu", "tegula", "off")
 
 
 def library_path():
-    """Where the plug-in is: in the package, or where TEGULA_LIBRARY says."""
+    """The path of the plug-in's library: TEGULA_LIBRARY, or else the one in the package."""
     given = os.environ.get("TEGULA_LIBRARY")
     return given or str(pathlib.Path(__file__).parent / "libtegula_pjrt.so")
 

@@ -14,7 +14,7 @@ from . import _fall_back, calls
 
 
 def _options():
-    """What JAX's flags ask of a CPU client."""
+    """The client's options, from JAX's configuration."""
     options = {"asynchronous": xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value}
     if coordinator := distributed.global_state.coordinator_address:
         options["coordinator"] = coordinator
@@ -30,7 +30,7 @@ def _client_or_xla(slot):
             return xla_bridge.make_pjrt_c_api_client(slot, options=_options)
         except Exception as error:
             if distributed.global_state.client is not None:
-                # Processes with different clients would wait for each other.
+                # No fallback: processes with different clients would wait for each other forever.
                 raise
             _fall_back(str(error).splitlines()[0])
             return xla_bridge.make_cpu_client()
@@ -42,7 +42,7 @@ def register(slot, path):
     library = ctypes.CDLL(path)
     calls.connect(library)
     if slot == "cpu":
-        # XLA's stays, by another name and behind all others.
+        # XLA's CPU backend stays available under another name, with the lowest priority.
         xla_bridge.register_backend_factory(
             "xlacpu", xla_bridge.make_cpu_client, priority=-5, fail_quietly=True
         )
@@ -56,7 +56,7 @@ def register(slot, path):
     )
 
     def target(name, function, platform, api_version, traits):
-        # XLA's own client takes its functions from here, too.
+        # XLA's own client needs the registration as well.
         _jax.register_custom_call_target(
             name, function, platform=platform, api_version=api_version, traits=traits
         )

@@ -1,4 +1,4 @@
-"""Functions that compiled programs call: those of C that are registered with JAX, and Python's."""
+"""Functions that compiled programs call: C functions registered with JAX, and Python functions."""
 
 import ctypes
 import logging
@@ -38,7 +38,7 @@ DTYPES = {number: np.dtype(kind) for number, kind in DTYPES.items()}
 
 
 def _view(buffer):
-    """An array over a buffer's memory."""
+    """A NumPy array that is a view of a buffer's memory."""
     dims = buffer.dims[: buffer.rank]
     dtype = DTYPES[buffer.dtype]
     size = dtype.itemsize
@@ -51,15 +51,15 @@ def _view(buffer):
 
 
 def _takes_token(function):
-    """Whether JAX's wrapper of a callback has a token before its arrays (ordered effects)."""
+    """Whether JAX's wrapper of a callback takes a token before its arrays (ordered effects)."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_argcount == 1
 
 
 class ArrayInPlace:
-    """What a function of `jax.experimental.buffer_callback` gets for an array: its memory.
+    """An argument of a `jax.experimental.buffer_callback` function: an array in place.
 
-    It does what JAX's own `Buffer` does; that one cannot be made from Python.
+    It has the interface of JAX's own `Buffer`, which cannot be constructed from Python.
     """
 
     def __init__(self, array, writeable):
@@ -84,7 +84,7 @@ class ArrayInPlace:
 
 
 class CallInPlace:
-    """What such a function gets first: about the call."""
+    """The first argument of a `buffer_callback` function: the context of the call."""
 
     @property
     def stage(self):
@@ -114,7 +114,7 @@ def _call(function, in_place, operands, operand_count, results, result_count, er
             taken = [ArrayInPlace(_view(results[n]), True) for n in range(result_count)]
             function(CallInPlace(), *given, *taken)
             return 0
-        # Copies: the memory is used again when the call is over, and who is called may keep them.
+        # Copies: the callee may keep its arguments, but their memory is reused after the call.
         arguments = [_view(operands[place]).copy() for place in range(operand_count)]
         for argument in arguments:
             argument.flags.writeable = False
@@ -137,7 +137,7 @@ _connected = []
 
 
 def connect(library):
-    """Has Python functions called by this process."""
+    """Registers with the library the function through which it calls Python functions."""
     library.tegula_python_set_callback.restype = None
     library.tegula_python_set_callback.argtypes = [CALLER]
     library.tegula_python_set_callback(_call)
@@ -160,7 +160,7 @@ STAGES = ("instantiate", "prepare", "initialize", "execute", "record")
 
 
 def register_function(library, name, function, api_version):
-    """Registers a function of C, or a dictionary of its stages."""
+    """Registers a C function, or a dictionary of the C functions of its stages."""
     if api_version != 1:
         logger.debug("%s is not called through typed FFI (version %s)", name, api_version)
         return

@@ -1,4 +1,4 @@
-"""What Tegula has for users of JAX besides being its backend."""
+"""Functions for users of JAX, in addition to the backend."""
 
 import os
 
@@ -8,7 +8,7 @@ __all__ = ["Explanation", "explain", "threads"]
 
 
 def threads(count):
-    """Has every program use so many threads: to be called before JAX is first used."""
+    """Sets the number of threads of every program. Call it before JAX is first used."""
     if count < 1:
         raise ValueError(f"expected 1 thread or more, got {count}")
     from jax._src import xla_bridge

@@ -1,4 +1,4 @@
-"""What Tegula makes of a function of JAX, by the command line that comes with the package."""
+"""Explains how Tegula compiles a JAX function, using the package's command-line program."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import webbrowser
 
 
 def _command():
-    """The command `tegula`: where the package put it, or on the path."""
+    """The command `tegula`: TEGULA_COMMAND, else the package's own, else the one on the path."""
     named = os.environ.get("TEGULA_COMMAND")
     if named:
         if shutil.which(named) is None:
@@ -35,7 +35,7 @@ def _run(arguments, program):
 
 
 class Explanation:
-    """What Tegula makes of a program. Printed, it says what is fused and why."""
+    """How Tegula compiles a program. `print` shows which operations are fused, and why."""
 
     def __init__(self, program):
         #: The program as StableHLO text, with places in the Python source.
@@ -46,7 +46,7 @@ class Explanation:
 
     @property
     def fused(self):
-        """What is fused, and why."""
+        """Which operations are fused, and why."""
         return self._print("fused")
 
     @property
@@ -86,11 +86,11 @@ class Explanation:
 
 
 def explain(f, *args, **kwargs):
-    """What Tegula makes of `f(*args, **kwargs)`: an `Explanation`.
+    """Returns an `Explanation` of how Tegula compiles `f(*args, **kwargs)`.
 
     `f` may be jitted. Nothing is run; arguments may be `jax.ShapeDtypeStruct`.
 
-        print(tegula.jax.explain(model, x))                 # what is fused, and why
+        print(tegula.jax.explain(model, x))                 # which operations are fused, and why
         tegula.jax.explain(model, x).save("model.html")     # a page
     """
     import jax

@@ -1,10 +1,10 @@
-"""Calls of one kernel by several devices that meet, because the devices run it together."""
+"""Lets several devices run one kernel together: a barrier at which their calls meet."""
 
 import threading
 
 
 class Meeting:
-    """Each device calls `join`; the last one runs all, and each gets its own part."""
+    """Each device calls `join`; the last one runs the kernel for all of them."""
 
     def __init__(self, count, patience=300.0):
         self.count = count
@@ -14,7 +14,10 @@ class Meeting:
         self._next = [0] * count
 
     def join(self, device, arrays, run):
-        """`run` is given the arrays of all devices, by device, and gives what each gets."""
+        """Returns this device's results.
+
+        `run` takes the arrays of all devices, and returns the results of all devices.
+        """
         with self._met:
             number = self._next[device]
             self._next[device] += 1

@@ -1,14 +1,14 @@
-"""How the simulator gets into JAX.
+"""Makes JAX run Pallas kernels on the simulator.
 
 JAX has no public way to lower a TPU kernel on a CPU, so private names of `jax._src` are used here
 and nowhere else; `python/tests/test_pallas.py` checks that they are there. While a simulator is
 active
 
-- `pallas_call` and its relatives have a lowering for the CPU: that for TPUs, whose last step, the
-  custom call that a TPU would run, becomes a call of Python;
-- JAX's caches tell programs with the simulator from those without it, by a configuration value
-  that is part of their keys;
-- JAX's functions about the TPU answer for the simulated chip.
+- `pallas_call` and similar primitives are lowered for the CPU as for a TPU, except that the custom
+  call that a TPU would run becomes a call of a Python function;
+- a configuration value is part of the keys of JAX's caches, so that programs with and without the
+  simulator are compiled separately;
+- JAX's functions that describe the TPU describe the simulated chip.
 """
 
 import contextlib
@@ -23,15 +23,15 @@ KINDS = {
     "v2": "TPU v2", "v3": "TPU v3", "v4i": "TPU v4 lite", "v4": "TPU v4", "v5e": "TPU v5 lite",
     "v5p": "TPU v5", "v6e": "TPU v6 lite", "7x": "TPU7x",
 }
-"""What JAX calls the chips."""
+"""JAX's names of the chips."""
 
 CORES = {"v4": 2, "v5p": 2}
-"""Cores of what JAX shows as one device, where they are more than one."""
+"""The number of cores in a JAX device, for chips where it is more than one."""
 
 
 @functools.cache
 def names():
-    """The private names."""
+    """JAX's private functions and classes that are used here."""
     from jax._src import callback, tpu_custom_call
     from jax._src.interpreters import mlir
     from jax._src.lib import _jax
@@ -57,14 +57,14 @@ def names():
 
 @functools.cache
 def _state():
-    """The active simulator, as a value of JAX's configuration: caches have it in their keys."""
+    """The active simulator, as a value of JAX's configuration, which is part of cache keys."""
     return names().config(
         "tegula_pallas_simulator", None, include_in_jit_key=True, include_in_trace_context=True
     )
 
 
 class Key:
-    """Stands for a simulator in the keys of JAX's caches."""
+    """Represents a simulator in the keys of JAX's caches."""
 
     def __init__(self, simulator):
         self.simulator = simulator
@@ -74,7 +74,7 @@ _active = []
 
 
 def _of_tpu(params):
-    """Whether a kernel's parameters are those of a TPU kernel, as far as they say."""
+    """Whether a kernel is for TPUs: it has no parameters for Triton or Mosaic GPU."""
     given = params.get("compiler_params")
     return given is None or "mosaic_gpu" not in type(given).__module__ and (
         "triton" not in type(given).__module__
@@ -82,7 +82,7 @@ def _of_tpu(params):
 
 
 def _lower_pallas(ctx, *nodes, interpret, **params):
-    """`pallas_call` on the CPU."""
+    """Lowers `pallas_call` for the CPU."""
     own = names()
     if not _active or not _of_tpu(params):
         return own.lower_pallas(ctx, *nodes, interpret=interpret, **params)
@@ -94,7 +94,7 @@ def _lower_pallas(ctx, *nodes, interpret, **params):
 
 
 def _lower_mpmd(ctx, *nodes, **params):
-    """`core_map`, `pl.kernel` and so on, on the CPU."""
+    """Lowers `core_map`, `pl.kernel` and so on for the CPU."""
     own = names()
     if not _active or not _of_tpu(params):
         return own.lower_mpmd(ctx, *nodes, **params)
@@ -107,7 +107,7 @@ def _lower_mpmd(ctx, *nodes, **params):
 
 
 def _lower_call(ctx, *nodes, **params):
-    """The custom call that a TPU would run, as a call of the simulator."""
+    """Lowers the custom call that a TPU would run to a call of the simulator."""
     own = names()
     if not _active or tuple(ctx.module_context.platforms) != ("cpu",):
         return own.lower_call(ctx, *nodes, **params)
@@ -119,7 +119,7 @@ def _lower_call(ctx, *nodes, **params):
     operands = list(nodes)
     devices = _devices(ctx, params)
     if devices > 1:
-        # Which device runs it comes as one more operand.
+        # The number of the device that runs it is one more operand.
         own_number = own.hlo.convert(
             own.ir.RankedTensorType.get([], own.ir.IntegerType.get_signless(32)),
             own.hlo.PartitionIdOp(),
@@ -135,7 +135,7 @@ def _lower_call(ctx, *nodes, **params):
 
 
 def _program(ctx, nodes, params):
-    """A program of StableHLO that calls the kernel, as text."""
+    """A StableHLO program that calls the kernel, as text."""
     own = names()
     with ctx.module_context.context, own.ir.Location.unknown():
         module = own.ir.Module.create()
@@ -154,7 +154,7 @@ def _program(ctx, nodes, params):
 
 
 def _devices(ctx, params):
-    """How many devices run the kernel together."""
+    """The number of devices that run the kernel together."""
     context = ctx.module_context.axis_context
     if not getattr(params["config"], "has_communication", False):
         return 1
@@ -177,7 +177,7 @@ def _runs_on_tegula(mesh):
 
 @contextlib.contextmanager
 def _replaced(owner, **values):
-    """Gives attributes other values for a while."""
+    """Replaces attributes of an object in a `with` block."""
     before = {name: getattr(owner, name) for name in values}
     for name, value in values.items():
         setattr(owner, name, value)
@@ -190,7 +190,7 @@ def _replaced(owner, **values):
 
 @contextlib.contextmanager
 def _rules():
-    """Lowerings for the CPU."""
+    """Registers the lowerings for the CPU in a `with` block."""
     own = names()
     primitives = {
         own.pallas_call_p: _lower_pallas, own.mpmd_map_p: _lower_mpmd,
@@ -212,7 +212,7 @@ def _rules():
 
 @contextlib.contextmanager
 def _device_kind(kind, cores):
-    """Has JAX's devices say that they are TPUs of a kind."""
+    """Makes JAX's devices report that they are TPUs of a kind, in a `with` block."""
     device = type(jax.devices()[0])
     before = device.__dict__.get("device_kind")
     try:
@@ -231,7 +231,7 @@ def _device_kind(kind, cores):
 
 @contextlib.contextmanager
 def active(simulator, kind, cores):
-    """Has kernels run by a simulator."""
+    """Runs kernels on a simulator in a `with` block."""
     key = Key(simulator)
     state = _state()
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The simulator in Tegula's library: functions of C."""
+"""Calls the simulator's C functions in Tegula's library."""
 
 import ctypes
 import functools
@@ -25,7 +25,7 @@ def _library():
 
 
 def _buffers(arrays):
-    """Arrays as XLA_FFI_Buffer, and what has to live as long as they do."""
+    """`XLA_FFI_Buffer` structs for arrays, and the objects that must live as long as these."""
     from jax_plugins.tegula import calls
 
     numbers = {kind: number for number, kind in calls.DTYPES.items()}
@@ -42,9 +42,9 @@ def _buffers(arrays):
 
 
 def simulate(program, request, operands, results):
-    """Runs the kernel of a program of StableHLO (its text); writes to the arrays `results`.
+    """Runs the kernel of a StableHLO program (its text), and writes to the arrays `results`.
 
-    Gives the report, as a dictionary with `report` or `error`. Other threads run meanwhile.
+    Returns a dictionary with `report` or `error`. Releases the GIL while the kernel runs.
     """
     library = _library()
     operands = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in operands]

@@ -1,4 +1,4 @@
-"""What the simulator found and measured, as Python objects and as text."""
+"""The simulator's findings and measurements, as Python objects and as text."""
 
 import dataclasses
 import linecache
@@ -7,7 +7,7 @@ import os
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a kernel."""
+    """An error or a warning about a kernel."""
 
     code: str
     """The stable code, such as TG040; docs/tpu-kernels.md lists them."""
@@ -23,11 +23,11 @@ class Finding:
     """The statement of the lowered kernel."""
     kernel: str
     count: int
-    """How often it was met."""
+    """The number of times that it was found."""
 
     @property
     def place(self):
-        """FILE:LINE, as far as it is known."""
+        """`FILE:LINE`, or what is known of it; otherwise the kernel's name."""
         return f"{self.file}:{self.line}" if self.line else self.file or self.kernel
 
     def __str__(self):
@@ -47,19 +47,19 @@ class Run:
 
     kernel: str
     seconds: float
-    """How long it takes on the chip."""
+    """The time on the chip, in seconds."""
     bound: str
-    """What most of that time goes to."""
+    """The cause of most of that time."""
     fits: bool
-    """Whether every memory has room for it; without, it has no values."""
+    """Whether the kernel fits in every memory; if not, no values are computed."""
     vmem_bytes: int
     copied_bytes: int
     devices: int
     lines: tuple
-    """Seconds by line of the source: (file, line, what, seconds), the most first."""
+    """The time of each source line: (file, line, statement, seconds), longest first."""
     findings: tuple
     printed: tuple
-    """What `pl.debug_print` printed: (core, file, line, text), in order."""
+    """The texts that `pl.debug_print` printed: (core, file, line, text), in order."""
     raw: dict = dataclasses.field(repr=False, compare=False)
     """The whole report, as `tegula simulate --json` prints it."""
 
@@ -84,7 +84,7 @@ class Run:
 
 
 def merged(findings):
-    """Each place once, with how often it was met."""
+    """Merges equal findings, and adds up their counts."""
     counts = {}
     for found in findings:
         key = (found.code, found.file, found.line, found.kernel, found.message)
@@ -108,7 +108,7 @@ def bytes_text(count):
 
 
 def text(chip, runs, findings):
-    """The report of a simulator."""
+    """The text of a simulator's report."""
     kernels = {}
     for run in runs:
         kernels.setdefault((run.kernel, run.devices), []).append(run)

@@ -1,4 +1,4 @@
-"""The simulator as a context."""
+"""The simulator as a context manager."""
 
 import contextlib
 import os
@@ -10,18 +10,18 @@ from ._devices import Meeting
 
 
 class SimulationError(RuntimeError):
-    """A kernel that cannot be simulated: what it has that is not, and where."""
+    """A kernel cannot be simulated. The message names the unsupported feature and its place."""
 
 
 class Simulator:
-    """What was run and found. Made by `simulator`."""
+    """The runs and the findings of a simulated chip; `simulator` returns it."""
 
     def __init__(self, chip, *, races, precision, values, max_steps):
         self.chip = chip
         self.runs = []
         """Every run of a kernel, in order."""
         self.errors = []
-        """Kernels that could not be simulated: what JAX raised, too."""
+        """The errors of kernels that could not be simulated; JAX raised them as well."""
         self._request = {
             "chip": chip, "races": races, "precision": precision, "values": values,
         }
@@ -30,7 +30,7 @@ class Simulator:
 
     @property
     def findings(self):
-        """What is wrong, each place once."""
+        """The findings of all runs, each place once."""
         return _report.merged(found for run in self.runs for found in run.findings)
 
     @property
@@ -40,21 +40,21 @@ class Simulator:
 
     @property
     def seconds(self):
-        """How long all runs together take on the chip."""
+        """The total time of all runs on the chip, in seconds."""
         return sum(run.seconds for run in self.runs)
 
     def clear(self):
-        """Forgets what was run."""
+        """Removes all runs and errors."""
         self.runs.clear()
         self.errors.clear()
 
     def report(self):
-        """What was run, how long it takes, what is wrong, and what was printed, as text."""
+        """The runs, their times, the findings and the printed texts, as text."""
         return _report.text(self.chip, self.runs, self.findings)
 
     def _kernel(self, program, shapes, devices):
-        """A function of arrays that runs a kernel; with several devices its last argument is the
-        device's number."""
+        """Returns a function that runs a kernel on arrays. With several devices, its last argument
+        is the device's number."""
         folder = os.environ.get("TEGULA_PALLAS_DUMP")
         if folder:
             self._dump(folder, program)
@@ -71,7 +71,7 @@ class Simulator:
         return run
 
     def _run(self, program, shapes, given):
-        """Runs a kernel on the arrays of each device; gives the results of each device."""
+        """Runs a kernel on the arrays of each device; returns the results of each device."""
         from ._library import simulate
 
         results = [[np.zeros(shape, dtype) for shape, dtype in shapes] for _ in given]
@@ -94,21 +94,20 @@ class Simulator:
 
 @contextlib.contextmanager
 def simulator(chip="v5e", *, races=True, precision="f32", values=True, max_steps=None):
-    """Runs every Pallas kernel for TPUs on a simulated chip, in the block.
+    """Runs every Pallas kernel for TPUs in the `with` block on a simulated chip.
 
     Args:
-      chip: `v2`, `v3`, `v4i`, `v4`, `v5e`, `v5p`, `v6e` or `7x`, or a file that describes one. JAX's
-        devices and `pltpu.get_tpu_info` answer for it.
-      races: Whether accesses without an order are findings, and the points of `parallel` dimensions
-        are run in reverse order, too.
-      precision: How exact products of f32 are: `f32`, whole, as JAX's interpreter computes them, or
+      chip: `v2`, `v3`, `v4i`, `v4`, `v5e`, `v5p`, `v6e` or `7x`, or a file that describes one.
+        JAX's devices and `pltpu.get_tpu_info` describe this chip.
+      races: Whether to report unordered accesses (data races), and to run the points of `parallel`
+        dimensions in reverse order as well.
+      precision: The precision of f32 matrix products: `f32`, as JAX's interpreter computes them, or
         `tpu`, with operands rounded to bf16 first, as the matrix units do.
-      values: Without, nothing is computed and results are zeros: for timing, and for what needs no
-        values to be found.
-      max_steps: Statements after which a run is given up.
+      values: Whether to compute values. If not, results are zeros, and only times and findings that
+        do not depend on values are valid.
+      max_steps: The maximum number of statements of a run; a run with more is an error.
 
-    The block's value is a `Simulator`. Kernels that ask to be interpreted (`interpret=True`) are
-    simulated, too.
+    `with ... as` binds a `Simulator`. Kernels with `interpret=True` are simulated, too.
     """
     from . import _jax
 
