@@ -1,4 +1,4 @@
-"""Programs as objects beside runs: whether both give the same bits, and how long each takes.
+"""Compares programs compiled to objects with `tegula run`: the bits of results, and the time.
 
 Each program is compiled (`tegula compile --emit library`), linked by `cc -shared`, and called from C; results
 are compared with those of `tegula run` on the same inputs. Calls and `tegula bench --threads 1` take turns,
@@ -21,7 +21,7 @@ import time
 import ml_dtypes
 import numpy as np
 
-# The fastest of many calls, in seconds.
+# C code that returns the time of the fastest of many calls, in seconds.
 TIMER = """
 #include <stdint.h>
 #include <time.h>
@@ -48,14 +48,14 @@ def dtype(name):
 
 
 def arrays(header, kind):
-    """The shapes that the header's head lists, with names for sizes that are open."""
+    """The shapes in the header's first comment, with names for symbolic sizes."""
     for line in re.findall(rf"^ \*   {kind} \w+: (.*)$", header, re.M):
         name, dims = re.fullmatch(r"(\w+)\[(.*)\]", line).groups()
         yield dtype(name), [int(d) if d.isdigit() else d for d in dims.split(", ") if d]
 
 
 def open_sizes(header):
-    """The names of the sizes that a call is given, in their order."""
+    """The names of the sizes that a call takes, in order."""
     listed = re.search(r"`sizes`: in this order: (.*?)\. \*/", header, re.S)
     return re.split(r"[\s*]*,[\s*]*", listed[1].strip()) if listed else []
 
@@ -75,7 +75,7 @@ def aligned(count):
 
 
 def as_a_run_has_it(array):
-    """A copy whose address is a multiple of 64, as those of a run's arrays are."""
+    """A copy aligned to 64 bytes, as the arrays of a run are."""
     memory = aligned(array.nbytes)
     memory[:] = np.frombuffer(array.tobytes(), np.uint8)
     return memory.view(array.dtype).reshape(array.shape)
@@ -127,7 +127,7 @@ def check(args, model, folder):
         if given is None:
             given = made_up(rng, kind, shape)
         inputs.append(as_a_run_has_it(np.ascontiguousarray(given).view(kind).reshape(shape)))
-    # An open dimension may be written as a term over the sizes.
+    # A symbolic dimension may be a term over the sizes.
     size_of = lambda dim: dim if isinstance(dim, int) else int(eval(dim, {}, dict(sizes)))
     shapes = [(kind, [size_of(dim) for dim in shape]) for kind, shape in arrays(header, "result")]
     results = [as_a_run_has_it(np.zeros(shape, kind)) for kind, shape in shapes]

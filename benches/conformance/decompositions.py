@@ -1,9 +1,9 @@
-"""LAPACK's routines as JAX calls them on CPUs: every routine, type and kind of matrix, also those of
-no elements, several at once, and such as have a NaN or an infinity.
+"""Tests LAPACK's routines as JAX calls them on CPUs: every routine, type and kind of matrix,
+including empty matrices, batches, and matrices with NaNs or infinities.
 
-Results are held against XLA:CPU's, which are LAPACK's: values, and signs and order of vectors, by
-the conventions that follow from the same reductions. Where values are equal or a matrix has no full
-rank, vectors are judged by what they must satisfy.
+Results are compared with those of XLA:CPU, which calls LAPACK: values, and the signs and the order
+of vectors. If eigenvalues are equal or a matrix does not have full rank, vectors are not unique; then
+the equations that they must satisfy are checked instead.
 """
 
 import itertools
@@ -33,12 +33,12 @@ def symmetric(x):
 
 
 def factors(x):
-    """Householder vectors and factors, from any matrix."""
+    """Householder vectors and factors, computed from any matrix."""
     a, taus = linalg.geqrf(x)
     return a, taus
 
 
-# A function of a matrix, and whether it must be square.
+# Functions of a matrix, each with whether the matrix must be square.
 ROUTINES = {
     "potrf": (lambda x: linalg.cholesky(x @ jnp.conj(jnp.swapaxes(x, -1, -2)) + jnp.eye(x.shape[-1], dtype=x.dtype), symmetrize_input=False), True),
     "getrf": (lambda x: linalg.lu(x), False),
@@ -73,7 +73,7 @@ def matrix(shape, dtype, kind):
     if kind == "deficient" and x.size:
         x = np.ones_like(x) * x[..., :1, :]
     if kind in ("huge", "tiny"):
-        # Where squares leave the range of the type.
+        # Elements so large or small that their squares overflow or underflow.
         single = dtype in ("float32", "complex64")
         x = x * (10.0 ** ((25 if single else 200) * (1 if kind == "huge" else -1)))
     x = np.array(x, dtype)
@@ -89,7 +89,7 @@ def programs(_):
         for shape, dtype, kind in itertools.product(shapes, TYPES, KINDS):
             if kind != "random" and (0 in shape or shape[-2:] == (20, 20)):
                 continue
-            # LAPACK's own iteration (`bdsqr`) does not end there.
+            # LAPACK's own iteration (`bdsqr`) does not terminate for these.
             if kind == "infinite" and routine.startswith("gesdd"):
                 continue
             name = f"{routine}/{dtype}/{'x'.join(map(str, shape))}/{kind}"
@@ -98,7 +98,7 @@ def programs(_):
 
 
 def residual(routine, x, found):
-    """What to say of vectors that are not LAPACK's but could be; nothing if they decompose the matrix."""
+    """The error of vectors that differ from LAPACK's; None if they decompose the matrix, too."""
     group = {"syevd": judged.hermitian, "geev": judged.eigen}.get(routine, judged.singular)
     x = np.asarray(symmetric(x)) if routine == "syevd" else x
     return group([x], found, found, {})

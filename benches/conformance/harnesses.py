@@ -13,7 +13,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def programs(_):
-    """The harnesses that XLA:CPU can do, by name."""
+    """The harnesses that XLA:CPU supports, by name."""
     found = {}
     for harness in test_harnesses.all_harnesses:
         if harness.filter("cpu"):
@@ -22,7 +22,7 @@ def programs(_):
 
 
 def hlo_text(lowered):
-    """A lowered function as HLO text, its constants in full."""
+    """A lowered function as HLO text with unabbreviated constants."""
     from jax._src.lib import xla_client
 
     module = lowered.compiler_ir("hlo").as_hlo_module()
@@ -33,7 +33,7 @@ def hlo_text(lowered):
 
 
 def bytecode(function, given, version):
-    """A function as `jax.export` gives it: bytecode of a version of VHLO, or of jax's own choice."""
+    """A function exported by `jax.export`: bytecode of a VHLO version, or of the one JAX chooses."""
     from jax._src.lib import _jax
     from jaxlib.mlir.dialects import stablehlo
 
@@ -46,7 +46,7 @@ def bytecode(function, given, version):
 
 
 def written(form, function, given, lowered):
-    """The program in a form, and how its file's name ends."""
+    """The program in a form, and the extension of its file."""
     if form == "hlo":
         return hlo_text(lowered).encode(), ".hlo"
     if form == "mlir":
@@ -55,7 +55,7 @@ def written(form, function, given, lowered):
 
 
 def arrays(tree):
-    """The arrays of arguments or results; random keys as the words that they are."""
+    """The arrays of arguments or results; random keys become arrays of their words."""
     leaves = []
     for leaf in jax.tree.leaves(tree):
         if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
@@ -65,7 +65,7 @@ def arrays(tree):
 
 
 def stored(array):
-    """An array as an npz file has it: types that numpy lacks as their bits."""
+    """An array as stored in an npz file: types that numpy lacks become integers with their bits."""
     array = np.asarray(array)
     if array.dtype.kind in "biufc" and array.dtype.isbuiltin:
         return array
@@ -73,7 +73,7 @@ def stored(array):
 
 
 def safe(name):
-    """A name that a file can have."""
+    """The name with characters that a file name may not have replaced."""
     short = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:120]
     return f"{short}_{zlib.crc32(name.encode()):08x}"
 

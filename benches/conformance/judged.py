@@ -1,19 +1,19 @@
-"""How results are judged: equal up to rounding, or by what they must satisfy where there are
-several right ones (eigenvectors, singular vectors, unstable sorts)."""
+"""Compares results: they must be equal up to rounding or, where several results are correct
+(eigenvectors, singular vectors, unstable sorts), satisfy the equations that define them."""
 
 import numpy as np
 
-# Differences in units of the type's precision that another order of operations may make, of the
-# larger of an element and, for what sums, the largest result.
+# The tolerance, for another order of operations: this many units of the type's precision, relative
+# to the element or, for operations that sum, to the largest result if that is larger.
 UNITS = 256
 PRECISION = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-# Functions that are computed by series or continued fractions, on both sides.
+# Functions that both sides compute by series or continued fractions.
 SERIES = {"igamma", "igammac", "lgamma", "digamma", "regularized_incomplete_beta", "random_gamma"}
 SERIES_UNITS = 4096
 
 
 def precision(dtype):
-    """The relative precision of a type's numbers; None for what is exact."""
+    """The relative precision of a type's numbers; None for exact types."""
     name = np.dtype(dtype).name
     if name.startswith("complex"):
         return PRECISION["float32" if name == "complex64" else "float64"]
@@ -27,7 +27,7 @@ def wide(array):
 
 
 def apart(expected, found, units):
-    """What to say of arrays that are not equal up to so many units, or nothing."""
+    """The difference of two arrays as a message; None if they are equal up to this many units."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return f"{found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
     unit = precision(expected.dtype)
@@ -73,7 +73,7 @@ def eigen(inputs, expected, found, params):
     a, unit = matrix(inputs), precision(expected[0].dtype)
     values, vectors = wide(found[0]), [wide(v) for v in found[1:]]
     order = lambda w: np.sort_complex(w.astype(complex))
-    # An eigenvalue of a matrix that is far from normal moves by more than its residual.
+    # The error of an eigenvalue of a matrix that is far from normal may exceed its residual.
     if not close(order(wide(expected[0])), order(values), unit**0.5, 1):
         return "the eigenvalues are others"
     for number, v in enumerate(vectors):
@@ -88,7 +88,7 @@ def eigen(inputs, expected, found, params):
 
 
 def singular(inputs, expected, found, _):
-    """U s V^H = A with orthonormal columns; the values in order."""
+    """Checks U s V^H = A with orthonormal columns and ordered values."""
     shapes = [f.shape for f in found]
     a, unit = matrix(inputs), precision(expected[0].dtype)
     at = next(i for i, shape in enumerate(shapes) if len(shape) == a.ndim - 1)
@@ -118,7 +118,7 @@ def hermitian(inputs, expected, found, _):
 
 
 def sorted_rows(_, expected, found, __):
-    """Keys in order; what goes with equal keys in any order."""
+    """Checks that keys are in order; the values of equal keys may be in any order."""
     if wrong := apart(expected[0], found[0], 0):
         return wrong
     def rows(results):
@@ -128,7 +128,7 @@ def sorted_rows(_, expected, found, __):
 
 
 def selected(inputs, expected, found, _):
-    """The largest or smallest elements, and where they are: of equal ones any."""
+    """Checks the largest or smallest elements and their indices; of equal elements, any index."""
     if wrong := apart(expected[0], found[0], 0):
         return wrong
     operand, places = wide(inputs[0]), found[1].astype(np.int64)
@@ -141,7 +141,7 @@ def selected(inputs, expected, found, _):
 
 
 def difference(harness, inputs, expected, found):
-    """What to say of results that are wrong, or nothing."""
+    """The error of wrong results as a message; None for correct ones."""
     group = harness.group_name
     units = SERIES_UNITS if group in SERIES else UNITS
     wrong = [apart(e, f, units) for e, f in zip(expected, found)]

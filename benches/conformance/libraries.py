@@ -1,10 +1,10 @@
 """Programs of JAX libraries: those that the cliff finder times (benches/peers/cliffs/generate.py),
 in `f32` and, as `x64/NAME`, with 64-bit types on.
 
-Some of them are chaotic or badly conditioned: a sampler's step that is refused or not, an iteration
-that ends sooner, a difference of nearly equal numbers. A result that differs is then held against
-XLA itself: on inputs that differ by a unit in the last place, and, of `f32`, with 64-bit types. What
-is no further from XLA's result than XLA's own errors explain is `chaotic`, not `differs`.
+Some of them are chaotic or ill-conditioned: a sampler accepts or rejects a step, an iteration ends
+earlier, nearly equal numbers are subtracted. If a result differs from XLA's, XLA's own sensitivity
+is measured: it runs on inputs that differ by a unit in the last place and, for `f32`, with 64-bit
+types. If our difference is within a few times XLA's own, the outcome is `chaotic`, not `differs`.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ import generate
 warnings.filterwarnings("ignore")
 jax.config.update("jax_enable_x64", False)
 WIDE = "x64/"
-# How often XLA runs on other inputs, and how much further apart than its own results ours may be.
+# The number of XLA's runs on changed inputs, and the maximum ratio of our difference to its own.
 # What is chaotic multiplies errors, and both programs differ from the exact one by errors of the same
 # size, not by the same ones. XLA's own movement is the largest of eight draws of errors at one place,
 # the inputs; ours come from every operation in between. The largest of a few draws of a normal
@@ -38,7 +38,7 @@ SAME_FUNCTION = 1e-2
 
 
 def programs(arguments):
-    """The programs by name; a family that needs packages which are not there is left out."""
+    """The programs by name, without families whose packages are not installed."""
     found = {}
     for prefix, is_wide in (("", False), (WIDE, True)):
         with jax.enable_x64(is_wide):
@@ -54,21 +54,21 @@ def programs(arguments):
 
 
 def given(inputs, is_wide):
-    """The inputs, as `f64` where 64-bit types are on."""
+    """The inputs; as `f64` if 64-bit types are on."""
     inputs = [np.asarray(x) for x in inputs]
     return [x.astype(np.float64) if is_wide and x.dtype == np.float32 else x for x in inputs]
 
 
 def moved(inputs, seed):
-    """Inputs whose floating-point numbers are others by a unit in the last place."""
+    """Inputs whose floating-point numbers are changed by a unit in the last place."""
     r = np.random.RandomState(seed)
     up = lambda x: np.where(r.rand(*x.shape) < 0.5, np.nextafter(x, np.inf), np.nextafter(x, -np.inf))
     return [up(x).astype(x.dtype) if x.dtype.kind == "f" else x for x in inputs]
 
 
 def distance(expected, found):
-    """How far apart results are, relative to the largest number; infinity where one side has a
-    special number or another integer."""
+    """The distance of results relative to the largest number; infinity if only one side has a
+    NaN or an infinity, or if integers differ."""
     worst = 0.0
     for x, y in zip(expected, found):
         if x.shape != y.shape or x.dtype != y.dtype:
@@ -86,7 +86,7 @@ def distance(expected, found):
 
 
 def exact(function, inputs, expected):
-    """The results with 64-bit types on, rounded; nothing where they are of other kinds."""
+    """The rounded results with 64-bit types on; None if their shapes or kinds of types differ."""
     with jax.enable_x64(True):
         try:
             results = arrays(jax.jit(function, keep_unused=True)(*given(inputs, True)))
@@ -98,18 +98,18 @@ def exact(function, inputs, expected):
 
 
 def own_distance(function, compiled, inputs, expected):
-    """How far XLA's own results move."""
+    """The largest distance between XLA's results and its results on changed inputs or in 64 bits."""
     others = [arrays(compiled(*moved(inputs, seed))) for seed in range(PERTURBED_RUNS)]
     moves = [distance(expected, other) for other in others]
     if (results := exact(function, inputs, expected)) is not None:
         error = distance(expected, results)
-        # Further apart, it is another function: random numbers are drawn from other bits.
+        # A larger distance means another function: 64-bit random numbers are drawn from other bits.
         moves.append(error if error < SAME_FUNCTION else 0.0)
     return max(moves)
 
 
 def compared(function, compiled, inputs, expected, found):
-    """The outcome of results, and what there is to say of it."""
+    """The outcome for results, and a message about it."""
     wrong = [judged.apart(e, f, judged.UNITS) for e, f in zip(expected, found)]
     at = next((i for i, w in enumerate(wrong) if w), None)
     if at is None:

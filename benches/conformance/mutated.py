@@ -1,17 +1,17 @@
-"""Mutated inputs through the whole program: whatever it is given, it ends in time, in bounds of memory,
-with an exit code that it promises, and without a panic.
+"""Fuzzes the command line with mutated inputs: for any input it must end within limits of time and
+memory, with a documented exit code, and without a panic.
 
     python benches/conformance/mutated.py FOLDER --count N [--seed S] [--jobs J] [--tegula PATH] [FILES...]
 
 Inputs are the texts of tests/, examples/models and FILES (files or folders of .hlo), StableHLO texts
 and bytecode, npz files, kernel texts, indexing maps and shapes, each changed in a few places: words
-for words of the same kind, words of the same text, bytes. Each goes through a command that is drawn.
+for words of the same kind, words of the same text, bytes. Each is the input of a random command.
 A process has 10 seconds (of a release build; `--seconds` for others) and 4 GB of addresses; its exit
 code is 0, 1 or 2, and 1 only of commands that look for something.
 
 A program that is run is small (no array of more than 65,536 elements, 4,096 on evaluators and
 simulators), and on targets that count no steps it has no loop: a mutated loop need not end. FOLDER keeps each input that failed, with its
-command, and `done.json`, from which a run that was stopped goes on.
+command, and `done.json`, with which an interrupted run of this script continues.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def mutated_text(text, draw):
             else alike(old, draw) or draw.choice(words)
         )  # fmt: skip
         if kind >= 3 and draw.random() < 0.5:
-            # A size, a type or a name everywhere: more of these are right.
+            # Replaces a size, a type or a name everywhere, so that more of the programs are valid.
             words = [new if word == old else word for word in words]
         elif kind == 2 and draw.random() < 0.3:
             start, end = sorted(draw.randrange(len(words)) for _ in range(2))
@@ -110,7 +110,7 @@ def sizes(text):
 
 
 def program_commands(text, name, draw):
-    """A command on a program; those that run it only where it is small and ends."""
+    """A random command on a program; commands that run it only if it is small and terminates."""
     largest = max(sizes(text), default=0)
     small, tiny = largest <= SMALL, largest <= SMALL_EVALUATED
     loops = "while" in text or "scan" in text
@@ -143,7 +143,7 @@ def program_commands(text, name, draw):
 
 
 class Corpus:
-    """What is mutated."""
+    """The inputs to mutate."""
 
     def __init__(self, arguments):
         folders = [ROOT / "tests/data", ROOT / "tests/filetests", ROOT / "crates/stablehlo/tests/data"]
@@ -176,7 +176,7 @@ ENTRY e { a = f32[2,3] parameter(0) b = f32[] parameter(1) c = f32[2,3] broadcas
 
 
 def case(corpus, draw, folder, tegula):
-    """A command, and the files it reads, written."""
+    """Writes the files that a random command reads, and returns the command."""
     kind = draw.choices(
         ["program", "binary", "npz", "kernel", "simplify", "shape", "made"], [60, 6, 8, 12, 6, 4, 4]
     )[0]
@@ -203,7 +203,7 @@ def case(corpus, draw, folder, tegula):
         options = draw.choice([[], ["--index", "1,1"], ["--linear", "5"], ["--json"], ["--draw"]])
         return kind, ["shape", *options, "--", text]
     if kind == "made":
-        # What the program writes of itself, as kernels.
+        # Kernels that the command line itself writes.
         kernel = subprocess.run(
             [tegula, "compile", "--emit", "tpu", "--target", "tpu", write(at("q.hlo"), draw.choice(corpus.programs))],
             capture_output=True, timeout=SECONDS * 6,
@@ -212,7 +212,7 @@ def case(corpus, draw, folder, tegula):
             corpus.kernels.append(kernel)
             del corpus.kernels[:-400]
     text = mutated_text(draw.choice(corpus.kernels), draw)
-    # Tiles count, too: a small array in large ones is large.
+    # Tiles count as well: padded to large tiles, a small array is large.
     large = max(map(int, re.findall(r"\d+", text)), default=0) > 4096 or max(sizes(text), default=0) > SMALL
     if large:
         return "kernel", ["simulate", write(at("p.kernel"), text), "--steps", "20000", draw.choice(["--no-values", "--expanded"])]
@@ -226,9 +226,9 @@ def write(path, text):
 
 
 def failure(tegula, command, seconds=SECONDS):
-    """The exit code, and what is wrong with how the command ended; nothing if it kept its promises."""
+    """The exit code, and the reason why the command failed the test; None if it passed."""
     for attempt in range(2):
-        # On a busy machine a process may wait that long: once more before it counts.
+        # On a busy machine, a process may take that long, so a time-out is tried again.
         try:
             done = subprocess.run([tegula, *command], capture_output=True, timeout=seconds, close_fds=False)
             break
@@ -240,7 +240,7 @@ def failure(tegula, command, seconds=SECONDS):
         return done.returncode, next(line for line in errors.splitlines() if "panicked" in line)
     if done.returncode not in (0, 1, 2):
         return done.returncode, f"exit code {done.returncode}: {errors[-300:]}"
-    # 1 is a finding, which only these have; of others it says that the program itself is wrong.
+    # Exit code 1 means a finding, which only these commands have; from others it is a failure.
     finds = command[0] in ("simulate", "reduce", "shape") or "--check" in command
     if done.returncode == 1 and not finds:
         return done.returncode, f"exit code 1: {errors[:300]}"
@@ -258,7 +258,7 @@ def main():
     parser.add_argument("--tegula", default=str(ROOT / "target/release/tegula"))
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    # Children inherit it.
+    # The limit of memory is inherited by child processes.
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     corpus = Corpus(arguments)

@@ -1,4 +1,4 @@
-"""HLO files as programs: are they read, and do the targets agree?"""
+"""Tests HLO files: whether they are read, and whether all targets give the same results."""
 
 import functools
 import importlib.util
@@ -14,7 +14,8 @@ import judged
 from harnesses import safe, stored
 from run import ROOT, tegula
 
-# Elements of a program's arrays, above which it is read and not run; simulated machines are slower.
+# The maximum number of elements of a program's arrays: larger programs are read but not run. It is
+# smaller for simulated machines, which are slower.
 SMALL = 1 << 17
 SMALL_ON = {"tpu": 1 << 12, "cuda-sim": 1 << 12}
 # How far targets may be apart, in parts of a result's largest element. Sums of `f32` in another order,
@@ -55,7 +56,7 @@ def programs(arguments):
 
 
 def parsed(text):
-    """Whether XLA's parser takes a text."""
+    """Whether XLA's parser accepts a text."""
     from jax._src.lib import xla_client
 
     try:
@@ -84,8 +85,8 @@ XLA_SECONDS = 60
 
 
 def refused_by_xla(text, about):
-    """What XLA says of a program of which we say this; nothing if it compiles it. It is asked in a
-    process of its own: a failed check of XLA ends the process."""
+    """XLA's error for a program for which our error is `about`; None if XLA compiles it. XLA runs in
+    a separate process, which a failed check of XLA terminates."""
     for pattern, check in REFUSED_BY_VERIFIER.items():
         if re.search(pattern, about):
             return f"its verifier refuses it, too: {check}"
@@ -100,7 +101,7 @@ def refused_by_xla(text, about):
 
 
 def compile_by_xla(text):
-    """Prints what XLA has to say against a program."""
+    """Prints XLA's error for a program."""
     import jax
     from jax._src.lib import _jax, xla_client
 
@@ -111,14 +112,14 @@ def compile_by_xla(text):
         jax.devices()[0].client.compile_and_load(stablehlo, devices, xla_client.CompileOptions())
     except Exception as error:
         about = " ".join(str(error).split())
-        # These say what a CPU cannot do, not that the program is wrong.
+        # These errors mean that XLA:CPU does not support the program, not that it is invalid.
         if not re.match(r"NOT_FOUND|UNIMPLEMENTED", about):
             print(about)
 
 
 @functools.cache
 def xla():
-    """XLA:CPU in a process that takes programs one after the other."""
+    """XLA:CPU in a separate process, which compiles and runs one program after the other."""
     spec = importlib.util.spec_from_file_location("peers", ROOT / "benches/peers/run.py")
     peers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(peers)
@@ -126,8 +127,8 @@ def xla():
 
 
 def made_up(name, text):
-    """Inputs of a program, always the same: ordinary numbers, and integers that are good indices; and
-    the types of its results. Nothing for a program of tuples in tuples or of tokens."""
+    """Reproducible inputs of a program (normally distributed numbers, and small integers as indices),
+    and the types of its results. None for programs with nested tuples or tokens."""
     from jax._src.lib import xla_client
 
     module = xla_client.hlo.hlo_module_from_text(re.sub(r"(?m)\A(\s*#.*\n)+", "", text))
@@ -152,13 +153,13 @@ def made_up(name, text):
 
 
 def units(dtype, text):
-    """How far results may be from XLA's, in units of their precision."""
+    """The tolerance for results compared with XLA's, in units of their precision."""
     unit = judged.precision(dtype)
     return NARROW_SHARE / unit if unit and NARROW.search(text) else judged.UNITS
 
 
 def held_against_xla(name, text, hlo, arguments):
-    """The outcome where XLA:CPU gives other results; nothing where it gives the same, or none."""
+    """The outcome if XLA:CPU's results differ; None if they are the same or XLA has none."""
     if (made := made_up(name, text)) is None:
         return None
     inputs, types = made
@@ -200,7 +201,7 @@ def judge(name, text, arguments):
     hlo = arguments.folder / f"{safe(name)}.hlo"
     hlo.write_text(text)
     read = [hlo, "--fill-elided", "0"]
-    # A loop of many steps is long on the evaluator, and the time is bounded.
+    # The evaluator takes long for loops with many iterations, so its time is limited.
     run = [*read, "--steps", "1000000000"]
     failure = tegula(arguments, "compile", "--emit", "hlo", *read)
     if failure and (refused := failure[0] == "refused" and refused_by_xla(text, failure[1])):

@@ -1,4 +1,4 @@
-"""Whether Tegula gives what XLA:CPU gives, on many small programs, with each failure's cause.
+"""Compares Tegula's results with XLA:CPU's on many small programs, and lists failures by cause.
 
     cargo build --release --bin tegula
     python benches/conformance/run.py harnesses FOLDER [--sample N] [--only REGEX] [--table FILE]
@@ -60,17 +60,17 @@ FAILURES = ("refused", "differs", "broken")
 
 
 def cause(done):
-    """What a failed command says, in a line."""
+    """The error message of a failed command, in one line."""
     lines = (done.stderr or "").strip().splitlines()
     panics = [line for line in lines if "panicked at" in line]
     errors = [line for line in lines if line.startswith("error")]
     line = (panics or errors or lines or ["no message"])[0]
-    # Where a file lies is not part of the cause.
+    # File paths are not part of a cause, so that equal causes have equal texts.
     return re.sub(r"/\S*/", "", line)[:200]
 
 
 def tegula(arguments, *command):
-    """The exit code's outcome and its cause; None where all is well."""
+    """The outcome and its cause for an exit code; None for success."""
     command = [arguments.tegula, *map(str, command)]
     try:
         done = subprocess.run(
@@ -84,7 +84,7 @@ def tegula(arguments, *command):
 
 
 class Results:
-    """The file of what is done."""
+    """The file with the results so far."""
 
     def __init__(self, folder):
         self.path = folder / "results.jsonl"
@@ -122,7 +122,7 @@ def table(rows, command):
     failures = collections.defaultdict(list)
     for row in rows:
         if row["outcome"] in (*FAILURES, "read", "chaotic"):
-            # Names and numbers of one program do not make a cause of their own.
+            # Names and numbers are replaced, so that failures of different programs have equal causes.
             about = re.sub(r"\S+\.hlo: (\S+: )?", "", row["cause"])
             about = re.sub(r"`[^`]*(`|$)", "`..`", about)
             about = re.sub(r"\d+(\.\d+)?(e[-+]\d+)?", "N", about)

@@ -1,4 +1,4 @@
-"""Functions that `jax.export` gives with sizes left open: one compilation, several sizes."""
+"""Tests functions exported by `jax.export` with symbolic sizes: compiled once, run at several sizes."""
 
 import zlib
 
@@ -13,7 +13,7 @@ from run import tegula
 
 jax.config.update("jax_enable_x64", False)
 
-# How often each function is run, at sizes of its own.
+# The number of runs of each function, each at other sizes.
 RUNS = 5
 UNITS = 2048
 
@@ -55,7 +55,7 @@ def polynomial_features(x):
 
 
 KERNEL = "3, 3, 2, 4"
-# Name: (function, shapes of its arguments, types where they are not f32, constraints).
+# Name: (function, shapes of its arguments, types that are not f32, constraints).
 FUNCTIONS = {
     "add": (lambda x, y: x + y, ["b, 4", "b, 4"]),
     "broadcast": (lambda x, y: x + y, ["b, 4", "4"]),
@@ -148,7 +148,7 @@ def programs(_):
 
 
 def at_sizes(specs, sizes):
-    """The shapes for these sizes of the symbols."""
+    """The shapes of the arguments, given the values of the symbols."""
     return [tuple(eval(part, {}, sizes) for part in spec.split(",") if part.strip()) for spec in specs]
 
 

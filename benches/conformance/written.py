@@ -1,4 +1,4 @@
-"""StableHLO that Tegula writes: does XLA take it, and does it mean there what the HLO text means?"""
+"""Tests the StableHLO that Tegula writes: XLA must accept it and compute the same as from HLO."""
 
 import re
 
@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 import judged
 
 jax.config.update("jax_enable_x64", True)
-# Both are XLA's results: only the order of sums may be another one.
+# XLA computes both results, so they may differ only by the order of sums.
 UNITS = 16
 
 
@@ -27,7 +27,7 @@ def programs(arguments):
 
 
 def own(array, like):
-    """An array of an npz file in the type that numpy lacks."""
+    """An array of an npz file, as its own type if numpy stores that as integers."""
     return array if array.dtype == like else array.view(like)
 
 
@@ -39,7 +39,7 @@ def parameters(text):
 
 
 def inputs(text, npz):
-    """The inputs that a file has, or small numbers."""
+    """The inputs in a file; small numbers if there is none."""
     rng = np.random.RandomState(0)
     for place, (sizes, dtype) in enumerate(parameters(text)):
         if f"in{place}" in npz.files:
@@ -62,7 +62,7 @@ def numpy_type(element):
 
 
 def results(program, given):
-    """What XLA:CPU gives for a StableHLO program."""
+    """XLA:CPU's results for a StableHLO program."""
     backend = xla_bridge.get_backend("cpu")
     devices = _jax.DeviceList(tuple(backend.local_devices()[:1]))
     executable = backend.compile_and_load(program, devices, _jax.CompileOptions())

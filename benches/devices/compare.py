@@ -48,7 +48,7 @@ def group_size(line):
 
 
 def sent(text):
-    """Bytes that a device sends in the exchanges of an HLO text."""
+    """The bytes that a device sends in the collectives of an HLO text."""
     total = 0
     for match in EXCHANGE.finditer(text):
         line, size = match.group(0), array_bytes(match.group(1))
@@ -68,7 +68,7 @@ def sent(text):
 
 
 def measure(f, make, seconds):
-    """The best time of a call; arguments are made anew where they are donated."""
+    """The shortest time of a call; donated arguments are created again for each call."""
     best, end = math.inf, time.perf_counter() + seconds
     arguments = make()
     while True:

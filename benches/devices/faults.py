@@ -1,4 +1,4 @@
-"""Jobs over MPI of which a rank is killed at a random moment: all must end, and none may leave results.
+"""Kills a rank of an MPI job at a random moment: every job must end, and none may write results.
 
     python faults.py [--runs 100] [--seed 0] [--tegula PATH] [--mpirun PATH ...] [--stop] [--strict]
 
@@ -24,7 +24,7 @@ import time
 RANKS = 4
 NOT_NAMED = "not named:"
 TIMEOUT = 3.0
-# From the kill to the end of the job: the time-out, and what the launcher takes.
+# The maximum time from the kill to the end of the job: the time-out plus the launcher's time.
 MOST = TIMEOUT + 15.0
 
 PROGRAM = """HloModule faults, num_partitions=4
@@ -112,7 +112,7 @@ def ranks_of(program):
 
 
 def one(kind, path, tegula, program, results, chance, stop):
-    """What became of one job: None if as it must, else what is wrong; and whether it was over before."""
+    """The error of one job, or None; and whether it had ended before the kill."""
     job = start(kind, path, tegula, program, results)
     victim = chance.randrange(RANKS)
     pid, began = None, time.monotonic()
@@ -124,7 +124,7 @@ def one(kind, path, tegula, program, results, chance, stop):
     killed = time.monotonic()
     pids = sorted(ranks_of(program).get(victim, []))
     if pids:
-        # Stopped is the rank itself, the younger of two.
+        # The process to stop is the rank itself, the younger of the two.
         pid = pids[-1] if stop else chance.choice(pids)
     gone = pid is None
     if pid is not None:

@@ -4,15 +4,15 @@
     python benches/peers/cliffs/generate.py FOLDER
     python benches/peers/cliffs FOLDER [--sample N] [--hlo FOLDER ...] [--inputs KIND ...]
 
-needs `jax[cpu]` and `numpy`. Programs are those of FOLDER, and of further folders of HLO text
+needs `jax[cpu]` and `numpy`. Runs the programs of FOLDER, and of further folders of HLO text
 (XLA's own CPU benchmarks are in xla/backends/cpu/benchmarks/hlo of its repository; programs
 without NAME.npz get random inputs). Each runs on its own inputs, and with every floating-point
-input replaced by numbers that users have and benchmarks do not: see KINDS.
+input replaced by special numbers that occur in practice but not in benchmarks: see KINDS.
 
 How both sides are measured is described in ../run.py; here a round is short, because a cliff is
 not a matter of a few percent. What was measured is kept in FOLDER/measured.json, by program,
-inputs and compiler, so that a run that was stopped goes on, and one with a new compiler measures
-again. --sample N takes N of what is left, drawn by --seed.
+inputs and compiler, so that an interrupted run continues, and one with a new compiler measures
+again. --sample N takes N random programs of the remaining ones, drawn by --seed.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def one_hot(x, np):
     return rows
 
 
-# What floating-point inputs are replaced by.
+# The replacements of floating-point inputs.
 KINDS = {
     "own": lambda x, np: x,
     "masked_inf": half(-float("inf")),
@@ -75,7 +75,7 @@ KINDS = {
 
 
 def random_inputs(hlo, np):
-    """Inputs for a text that comes without: integers are small, so that they are indices."""
+    """Random inputs for a program without stored inputs; integers are small, to be valid indices."""
     import ml_dtypes
     from jax._src.lib import xla_client
 
@@ -95,7 +95,7 @@ def random_inputs(hlo, np):
 
 
 def inputs_of(hlo, kind, scratch):
-    """A file with a program's inputs of a kind; nothing if none of them changes."""
+    """Writes a program's inputs of a kind to a file; None if no input would change."""
     import numpy as np
 
     stored = hlo.with_suffix(".npz")
@@ -123,7 +123,7 @@ def compiler_key(path):
 
 
 def ratio(row, floors):
-    """XLA's time by ours, less what a call takes; nothing where that is all."""
+    """XLA's time divided by ours, without the cost of a call; None if a time is missing."""
     us, xla = row["us"].get("run_ms_min"), row["xla"].get("run_ms_min")
     if us is None or xla is None:
         return None

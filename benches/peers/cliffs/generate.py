@@ -16,10 +16,10 @@ import pathlib
 import subprocess
 import sys
 
-# Equinox's errors are numbers that are none, not calls of Python.
+# Equinox reports errors as NaNs, not by calling Python.
 os.environ.setdefault("EQX_ON_ERROR", "nan")
 HERE = pathlib.Path(__file__).parent
-# Released versions of tensorflow-probability do not know the newest JAX.
+# Released versions of tensorflow-probability do not support the newest JAX.
 PACKAGES = {
     "haiku": "dm-haiku",
     "tensorflow_probability": "tfp-nightly[jax]",
@@ -34,8 +34,8 @@ def families():
 
 
 def family(name):
-    """A file of programs as a module. Its folder is not a place to import from: `statistics` is a
-    module of Python's own, too."""
+    """Loads a file of programs as a module. It is loaded by path because `statistics` is also the
+    name of a module of Python's library."""
     spec = importlib.util.spec_from_file_location(f"cliff_{name}", HERE / "programs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -52,7 +52,7 @@ def write(folder, name, function, *inputs):
     lowered = jax.jit(function, keep_unused=True).lower(*inputs)
     text = lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
     np.savez(folder / f"{name}.npz", **{f"in{i}": x for i, x in enumerate(inputs)})
-    # Last: a program that is there is whole.
+    # Written last, so that a program with this file is complete.
     (folder / f"{name}.hlo").write_text(text)
 
 
@@ -92,7 +92,7 @@ def main():
     parser.add_argument("--x64", action="store_true", help="with 64-bit types on")
     arguments = parser.parse_args()
     if arguments.x64:
-        # Before JAX is imported.
+        # This must be set before JAX is imported.
         os.environ["JAX_ENABLE_X64"] = "1"
     names = arguments.families or families()
     unknown = set(names) - set(families())
