@@ -2,8 +2,8 @@
 including empty matrices, batches, and matrices with NaNs or infinities.
 
 Results are compared with those of XLA:CPU, which calls LAPACK: values, and the signs and the order
-of vectors. If eigenvalues are equal or a matrix does not have full rank, vectors are not unique; then
-the equations that they must satisfy are checked instead.
+of vectors. If eigenvalues are equal or a matrix does not have full rank, vectors are not unique;
+then the equations that they must satisfy are checked instead.
 """
 
 import itertools

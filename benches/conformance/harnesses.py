@@ -33,7 +33,7 @@ def hlo_text(lowered):
 
 
 def bytecode(function, given, version):
-    """A function exported by `jax.export`: bytecode of a VHLO version, or of the one JAX chooses."""
+    """A function exported by `jax.export`: bytecode of a VHLO version, or of JAX's choice."""
     from jax._src.lib import _jax
     from jaxlib.mlir.dialects import stablehlo
 

@@ -98,7 +98,7 @@ def exact(function, inputs, expected):
 
 
 def own_distance(function, compiled, inputs, expected):
-    """The largest distance between XLA's results and its results on changed inputs or in 64 bits."""
+    """The largest distance of XLA's results to its own on changed inputs or in 64 bits."""
     others = [arrays(compiled(*moved(inputs, seed))) for seed in range(PERTURBED_RUNS)]
     moves = [distance(expected, other) for other in others]
     if (results := exact(function, inputs, expected)) is not None:

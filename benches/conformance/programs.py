@@ -85,8 +85,8 @@ XLA_SECONDS = 60
 
 
 def refused_by_xla(text, about):
-    """XLA's error for a program for which our error is `about`; None if XLA compiles it. XLA runs in
-    a separate process, which a failed check of XLA terminates."""
+    """XLA's error for a program for which our error is `about`; None if XLA compiles it. XLA runs
+    in a separate process, which a failed check of XLA terminates."""
     for pattern, check in REFUSED_BY_VERIFIER.items():
         if re.search(pattern, about):
             return f"its verifier refuses it, too: {check}"

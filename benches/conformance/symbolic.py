@@ -1,4 +1,4 @@
-"""Tests functions exported by `jax.export` with symbolic sizes: compiled once, run at several sizes."""
+"""Tests functions exported by `jax.export` with symbolic sizes: one compilation, several sizes."""
 
 import zlib
 

@@ -75,7 +75,7 @@ KINDS = {
 
 
 def random_inputs(hlo, np):
-    """Random inputs for a program without stored inputs; integers are small, to be valid indices."""
+    """Random inputs for a program without stored inputs; integers are small enough for indices."""
     import ml_dtypes
     from jax._src.lib import xla_client
 

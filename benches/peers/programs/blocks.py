@@ -14,7 +14,7 @@ def complex_functions(a, b):
 
 
 def embedding_bags(dense, ids, tables, first, second, top, last):
-    """Sums of rows of tables, and all their products by pairs."""
+    """Embedding bags: sums of rows of tables, and the dot products of all pairs of them."""
     d = jax.nn.relu(jax.nn.relu(dense @ first) @ second)
     bags = jax.vmap(lambda t, i: t[i].sum(1), (0, 1), 1)(tables, ids)
     z = jnp.concatenate([d[:, None], bags], 1)
@@ -34,7 +34,7 @@ def histogram_of_pairs(x, y):
 
 
 def policy_gradient(logits, old, actions, rewards, values):
-    """Advantages by a scan backwards, and the gradient of a clipped objective."""
+    """Advantages by a reverse scan, and the gradient of a clipped objective (PPO)."""
 
     def advantage(a, now):
         reward, value, following = now
@@ -56,7 +56,7 @@ def policy_gradient(logits, old, actions, rewards, values):
 
 
 def rigid_chains(moves, points):
-    """Products of matrices of 4x4 one after the other, and where they take a point."""
+    """Chains of 4x4 transformation matrices, and a point transformed by the product."""
 
     def step(m, x):
         m = m @ x
@@ -67,7 +67,7 @@ def rigid_chains(moves, points):
 
 
 def relative_attention(x, wq, wk, wv, wo, table):
-    """With a bias for each distance, by buckets."""
+    """Attention with a bias for each bucket of relative positions."""
     q, k, v = ((x @ w).reshape(*x.shape[:2], 8, -1) for w in (wq, wk, wv))
     apart = jnp.arange(x.shape[1]) - jnp.arange(x.shape[1])[:, None]
     near = jnp.abs(apart)
@@ -91,7 +91,7 @@ def stem(x, w, scale, shift, depthwise):
 
 
 def up_level(x, skip, up, a, b):
-    """A level of a network of encoders and decoders, on its way up."""
+    """One upsampling level of a U-Net."""
     y = lax.conv_transpose(x, up, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     y = jnp.concatenate([y, skip], -1)
     return jax.nn.relu(convolved(jax.nn.relu(convolved(y, a)), b))

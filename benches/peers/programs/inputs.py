@@ -1,4 +1,4 @@
-"""Inputs that are the same wherever they are made."""
+"""Reproducible inputs."""
 
 import numpy as np
 

@@ -20,7 +20,7 @@ def bf16(*shape):
 
 
 def whole(dtype, *shape):
-    """Small whole numbers of a type."""
+    """Random small integers of a type."""
     return np.random.RandomState(0).randint(-3, 4, shape).astype(dtype)
 
 

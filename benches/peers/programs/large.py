@@ -9,13 +9,13 @@ from inputs import numbers as n
 
 
 def attention(q, k, v):
-    """Of heads, one after the other in memory."""
+    """Attention with the head as the outermost dimension."""
     s = jnp.einsum("hqd,hkd->hqk", q, k) * q.shape[-1] ** -0.5
     return jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(s, -1), v)
 
 
 def causal_attention(x, w, u):
-    """With its projections: heads lie beside one another in memory."""
+    """Causal attention with its projections; the heads of a token are adjacent in memory."""
     length, width = x.shape
     q, k, v = jnp.moveaxis((x @ w).reshape(length, 3, 12, width // 12), 1, 0)
     s = jnp.einsum("qhd,khd->hqk", q, k) * (width // 12) ** -0.5
@@ -24,13 +24,13 @@ def causal_attention(x, w, u):
 
 
 def batched_attention(q, k, v, mask):
-    """Of sequences, with a mask for each."""
+    """Attention of a batch of sequences, with a mask for each."""
     s = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5 + mask[:, None, None]
     return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(s, -1), v)
 
 
 def cross_entropy(x, w, labels):
-    """Of next words, from a hidden state of each."""
+    """The cross entropy of next tokens, computed from hidden states."""
     logits = x @ w
     own = jnp.take_along_axis(logits, labels[:, None], -1)[:, 0]
     return (jax.nn.logsumexp(logits, -1) - own).mean()
@@ -49,7 +49,7 @@ def gated(x, w, v, u):
 
 
 def residual(x, a, b, c):
-    """A block of a network for images."""
+    """A residual block of an image network."""
 
     def convolution(x, w):
         dims = ("NHWC", "HWIO", "NHWC")
@@ -61,19 +61,19 @@ def residual(x, a, b, c):
 
 
 def distances(x, y):
-    """The nearest of many points."""
+    """The nearest neighbour among many points."""
     d = (x * x).sum(-1)[:, None] - 2 * x @ y.T + (y * y).sum(-1)
     return jnp.argmin(d, -1), jnp.min(d, -1)
 
 
 def kernel_sums(x, y, w):
-    """Sums of a Gaussian of all distances."""
+    """Weighted sums of a Gaussian kernel of all pairwise distances."""
     d = (x * x).sum(-1)[:, None] - 2 * x @ y.T + (y * y).sum(-1)
     return jnp.exp(-0.5 * jnp.maximum(d, 0)) @ w
 
 
 def contrastive(x, y):
-    """Of pairs, in both directions."""
+    """A contrastive loss of pairs, in both directions."""
     s = x @ y.T
     own = jnp.diagonal(s)
     return (jax.nn.logsumexp(s, 0) + jax.nn.logsumexp(s, 1) - 2 * own).mean()

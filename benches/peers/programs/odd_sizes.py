@@ -14,7 +14,7 @@ def cross_covariance(x, y):
 
 
 def conjugate_gradients(a, b):
-    """Of a symmetric matrix, forty steps."""
+    """Forty conjugate-gradient steps for a symmetric matrix."""
 
     def step(state, _):
         x, r, p, rr = state
@@ -28,7 +28,7 @@ def conjugate_gradients(a, b):
 
 
 def inverses(a):
-    """Of many matrices of 3x3, by cofactors."""
+    """Inverses of many 3x3 matrices by cofactors."""
     c = jnp.cross(a[:, [1, 2, 0]], a[:, [2, 0, 1]])
     d = (a[:, 0] * c[:, 0]).sum(-1)
     return c.transpose(0, 2, 1) / d[:, None, None]
@@ -46,14 +46,14 @@ def quaternions(p, q):
 
 
 def mixture(x, means, scales, weights):
-    """The log likelihood of a mixture of normal distributions."""
+    """The log likelihood of a Gaussian mixture."""
     z = (x[:, None] - means) / scales
     log = -0.5 * (z * z).sum(-1) - jnp.log(scales).sum(-1) + jax.nn.log_softmax(weights)
     return jax.nn.logsumexp(log, -1)
 
 
 def routed(x, gate, up, down):
-    """A mixture of experts, all of them computed, two of them counted."""
+    """A mixture of experts: all are computed, and two are selected."""
     scores, chosen = lax.top_k(x @ gate, 2)
     share = jax.nn.softmax(scores)
     weight = (jax.nn.one_hot(chosen, gate.shape[1]) * share[..., None]).sum(1)
@@ -66,7 +66,7 @@ def resized(x):
 
 
 def median(x):
-    """Of three by three neighbours."""
+    """A 3x3 median filter."""
     h, w = x.shape
     p = jnp.pad(x, 1, mode="edge")
     near = [p[i : i + h, j : j + w] for i in range(3) for j in range(3)]
@@ -120,7 +120,7 @@ def swish_gradient(x):
 
 
 def perceptron(x, y, *weights):
-    """One step of training a network of three layers."""
+    """One training step of a three-layer perceptron."""
 
     def loss(weights):
         h = x
@@ -144,7 +144,7 @@ def lstm(x, wx, wh, bias):
 
 
 def quantised(x):
-    """Rows as bytes, and their scales."""
+    """Rows quantised to `s8`, and their scales."""
     scale = jnp.abs(x).max(-1, keepdims=True) / 127
     return jnp.clip(jnp.round(x / scale), -127, 127).astype(jnp.int8), scale
 
@@ -197,7 +197,7 @@ def julia(z):
 
 
 def heat(u):
-    """Ten steps in three dimensions, held at the border."""
+    """Ten steps of the three-dimensional heat equation with fixed boundary values."""
 
     def step(_, u):
         c = u[1:-1, 1:-1, 1:-1]
@@ -209,7 +209,7 @@ def heat(u):
 
 
 def bodies(x, v):
-    """Ten steps of 256 bodies."""
+    """Ten time steps of 256 bodies."""
 
     def step(state, _):
         x, v = state
@@ -235,7 +235,7 @@ def chain(scores, moves):
 
 
 def contrastive(a, b):
-    """Pairs of pictures and words against all others."""
+    """The contrastive loss of pairs of images and texts (CLIP)."""
     a = a / jnp.linalg.norm(a, axis=-1, keepdims=True)
     b = b / jnp.linalg.norm(b, axis=-1, keepdims=True)
     s = a @ b.T / 0.07
@@ -243,14 +243,14 @@ def contrastive(a, b):
 
 
 def patches(x, w):
-    """Pictures cut into squares of 16 by 16, each embedded."""
+    """Patch embedding: images divided into 16x16 patches, each of which is embedded."""
     b, h, width, c = x.shape
     x = x.reshape(b, h // 16, 16, width // 16, 16, c).transpose(0, 1, 3, 2, 4, 5)
     return x.reshape(b, -1, 256 * c) @ w
 
 
 def windows(x, w):
-    """Attention in windows of 8 by 8, as rows of a picture are moved."""
+    """Attention in shifted 8x8 windows of an image (Swin)."""
     x = jnp.roll(x, (-4, -4), (1, 2))
     b, h, width, c = x.shape
     x = x.reshape(b, h // 8, 8, width // 8, 8, c).transpose(0, 1, 3, 2, 4, 5).reshape(-1, 64, c)
@@ -260,7 +260,7 @@ def windows(x, w):
 
 
 def spectrum(x):
-    """Power of windows that overlap, of real numbers."""
+    """The power spectrum of overlapping windows of a real signal."""
     at = jnp.arange(0, x.shape[0] - 512 + 1, 128)[:, None] + jnp.arange(512)
     f = jnp.fft.rfft(x[at] * jnp.hanning(512))
     return jnp.log(jnp.abs(f) ** 2 + 1e-6)
@@ -270,7 +270,7 @@ def spectrum(x):
 
 
 def focal_gradient(logits, labels):
-    """Of a loss that counts easy examples less."""
+    """The gradient of the focal loss, which gives easy examples less weight."""
 
     def loss(logits):
         log = jax.nn.log_softmax(logits)
@@ -281,7 +281,7 @@ def focal_gradient(logits, labels):
 
 
 def triplets(x, labels):
-    """The farthest of one's own kind against the nearest of another."""
+    """The triplet loss with the farthest positive and the nearest negative."""
     square = (x * x).sum(-1)
     distance = jnp.sqrt(jnp.maximum(square[:, None] + square - 2 * x @ x.T, 1e-12))
     same = labels[:, None] == labels
@@ -291,7 +291,7 @@ def triplets(x, labels):
 
 
 def lennard_jones(x):
-    """Forces between all pairs, as a gradient of the energy."""
+    """Lennard-Jones forces between all pairs, as the gradient of the energy."""
 
     def energy(x):
         d = x[:, None] - x
@@ -303,7 +303,7 @@ def lennard_jones(x):
 
 
 def cloth(x, v, edges, lengths):
-    """Twenty steps of springs between points."""
+    """Twenty time steps of a mass-spring system."""
     a, b = edges.T
 
     def step(state, _):
@@ -323,7 +323,7 @@ def finite_response(x, taps):
 
 
 def biquad(x, b, a):
-    """A recursive filter of second order, of many channels."""
+    """A second-order recursive (IIR) filter on many channels."""
 
     def step(state, now):
         z1, z2 = state
@@ -335,7 +335,7 @@ def biquad(x, b, a):
 
 
 def bilateral(x):
-    """A blur of five by five that keeps edges."""
+    """A 5x5 bilateral filter."""
     h, w = x.shape
     p = jnp.pad(x, 2, mode="edge")
     total, weights = jnp.zeros_like(x), jnp.zeros_like(x)
@@ -348,13 +348,13 @@ def bilateral(x):
 
 
 def box_mean(x):
-    """Means of eleven by eleven, by sums of all that is above and to the left."""
+    """An 11x11 box filter, computed from cumulative sums (an integral image)."""
     s = jnp.pad(jnp.cumsum(jnp.cumsum(x, 0), 1), ((1, 0), (1, 0)))
     return (s[11:, 11:] - s[:-11, 11:] - s[11:, :-11] + s[:-11, :-11]) / 121
 
 
 def triangles(edges):
-    """How many triangles each node of a graph is in."""
+    """The number of triangles that contain each node of a graph."""
     a = jnp.zeros((256, 256)).at[edges[:, 0], edges[:, 1]].set(1)
     a = jnp.maximum(a, a.T) * (1 - jnp.eye(256))
     return ((a @ a) * a).sum(-1) / 2
@@ -365,7 +365,7 @@ def gumbel(key, logits):
 
 
 def leapfrog(w, p, x, y):
-    """Ten steps towards a sample of the weights of a logistic regression."""
+    """Ten leapfrog steps (Hamiltonian Monte Carlo) for a logistic regression."""
     slope = jax.grad(lambda w: jnp.logaddexp(0, -y * (x @ w)).sum() + 0.5 * (w * w).sum())
 
     def step(state, _):
@@ -378,7 +378,7 @@ def leapfrog(w, p, x, y):
 
 
 def opened(x):
-    """The largest of the smallest of five by five, and what that leaves."""
+    """The morphological opening with a 5x5 window, and the difference to the input (top-hat)."""
     window = lambda x, start, op: lax.reduce_window(x, start, op, (5, 5), (1, 1), "SAME")
     y = window(window(x, jnp.inf, lax.min), -jnp.inf, lax.max)
     return y, x - y
@@ -395,7 +395,7 @@ def structural_similarity(x, y):
 
 
 def alignment(log, labels):
-    """The likelihood of texts without times (connectionist temporal classification)."""
+    """The connectionist temporal classification (CTC) loss."""
     b, n = labels.shape
     states = jnp.zeros((b, 2 * n + 1), int).at[:, 1::2].set(labels)
     skip = jnp.pad(states[:, 2:] != states[:, :-2], ((0, 0), (2, 0))) & (states != 0)
@@ -414,7 +414,7 @@ def alignment(log, labels):
 
 
 def shallow_water(h, u, v):
-    """Twenty steps on a torus."""
+    """Twenty steps of the shallow-water equations with periodic boundaries."""
 
     def step(_, state):
         h, u, v = state
@@ -426,7 +426,7 @@ def shallow_water(h, u, v):
 
 
 def spheres(rays, centres, radii, colours):
-    """The light of the nearest ball that each ray meets."""
+    """Ray casting: the shading of the nearest sphere that each ray hits."""
     b = rays @ centres.T
     d = b * b - (centres * centres).sum(-1) + radii * radii
     t = jnp.where(d > 0, b - jnp.sqrt(jnp.maximum(d, 0)), jnp.inf)
@@ -439,14 +439,14 @@ def spheres(rays, centres, radii, colours):
 
 
 def density(x, points):
-    """Of points, smoothed by a normal distribution, and its slope."""
+    """A kernel density estimate with a Gaussian kernel, and its gradient."""
     d = x[:, None] - points
     k = jnp.exp(-0.5 * (d * d).sum(-1) / 0.09)
     return k.mean(-1), -(k[..., None] * d).mean(1) / 0.09
 
 
 def particles(noise, seen, at):
-    """A filter of particles, chosen anew at each of twenty steps."""
+    """A particle filter of twenty steps, with resampling in each."""
 
     def step(x, now):
         noise, seen, at = now

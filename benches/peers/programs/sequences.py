@@ -30,7 +30,7 @@ def adam(weights, gradients, mean, square, step):
 
 
 def warped(image, flow):
-    """An image read at moved places, between its pixels."""
+    """An image sampled at displaced positions, with interpolation."""
     h, w = image.shape[:2]
     y = jnp.clip(jnp.arange(h)[:, None] + flow[..., 0], 0, h - 1.001)
     x = jnp.clip(jnp.arange(w)[None] + flow[..., 1], 0, w - 1.001)
@@ -61,7 +61,7 @@ def filtered(values, moves, seen):
 
 
 def forward_probability(emitted, moves):
-    """The logarithm of a hidden Markov model's probability."""
+    """The log probability of a hidden Markov model (forward algorithm)."""
 
     def step(score, e):
         return jax.nn.logsumexp(score[:, :, None] + moves, axis=1) + e, None
@@ -71,7 +71,7 @@ def forward_probability(emitted, moves):
 
 
 def transported(costs):
-    """Sinkhorn's iterations on logarithms."""
+    """Sinkhorn iterations in the log domain."""
     u = v = jnp.zeros(costs.shape[0])
 
     def step(_, state):
@@ -129,7 +129,7 @@ def edit_distance(a, b):
 
 
 def noise(x, y):
-    """Gradient noise of four octaves."""
+    """Gradient (Perlin) noise of four octaves."""
     total = 0.0
     for octave in range(4):
         u, v = x * 2**octave, y * 2**octave
@@ -149,13 +149,13 @@ def noise(x, y):
 
 
 def associative(a, b):
-    """A linear recurrence by a scan of pairs."""
+    """A linear recurrence as an associative scan of pairs."""
     combine = lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1])
     return lax.associative_scan(combine, (a, b), axis=1)[1]
 
 
 def sampled(logits, uniform):
-    """The words that top-p sampling leaves, and one of them."""
+    """Top-p (nucleus) sampling of a token."""
     order = jnp.argsort(-logits, -1)
     p = jax.nn.softmax(jnp.take_along_axis(logits, order, -1), -1)
     kept = jnp.where(jnp.cumsum(p, -1) - p < 0.9, p, 0)
@@ -173,12 +173,12 @@ def edges_of(image):
 
 
 def colour_edges(image):
-    """The same of what is bright, which is a product with three columns."""
+    """The edges of a colour image's luminance, which is a product over the three channels."""
     return edges_of(image @ jnp.array([0.3, 0.6, 0.1]))[0]
 
 
 def smoothed(x):
-    """A running mean by a scan of pairs, along one long dimension."""
+    """A running mean as an associative scan along one long dimension."""
     combine = lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1])
     return lax.associative_scan(combine, (jnp.full_like(x, 0.9), x * 0.1))[1]
 
@@ -196,7 +196,7 @@ def selective_scan(x, dt, b, c, a):
 
 
 def group_norm(x, scale, shift):
-    """Over groups of sixteen channels that go last."""
+    """Group normalisation over groups of sixteen channels; channels are the last dimension."""
     g = x.reshape(*x.shape[:2], -1, 16)
     g = g - g.mean((1, 3), keepdims=True)
     g = g * lax.rsqrt((g * g).mean((1, 3), keepdims=True) + 1e-5)

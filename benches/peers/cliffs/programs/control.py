@@ -8,7 +8,7 @@ NEEDS = ("gymnax", "rlax", "mctx", "brax")
 
 
 def episode(name):
-    """Fifty steps of an environment with actions that are drawn."""
+    """Fifty steps of an environment with random actions."""
     import gymnax
 
     environment, settings = gymnax.make(name)
@@ -39,7 +39,7 @@ def seen_reward(environment, state, settings):
 
 
 def search(policy, **options):
-    """A tree search over a model that is a table."""
+    """A tree search with a tabular model."""
     import mctx
 
     def run(key, logits, values):
@@ -67,7 +67,7 @@ def search(policy, **options):
 
 
 def body_chain():
-    """Ten steps of a pendulum of two rods, by brax's generalised coordinates."""
+    """Ten steps of a double pendulum in brax's generalised coordinates."""
     from brax.generalized import pipeline
     from brax.io import mjcf
 

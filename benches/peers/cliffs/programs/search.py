@@ -8,7 +8,7 @@ NEEDS = ("evosax", "jaxopt", "ott")
 
 
 def strategy(name):
-    """Twenty generations on a bowl."""
+    """Twenty generations on a quadratic function."""
     from evosax.algorithms import algorithms
 
     make = algorithms[name]

@@ -75,7 +75,7 @@ def programs():
 
 
 def swaps(x):
-    """Elements that change places, at places that are drawn."""
+    """Swaps elements at random positions."""
 
     def body(i, x):
         a, b = jax.random.randint(jax.random.key(i), (2,), 0, x.shape[0])
