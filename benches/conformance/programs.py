@@ -127,8 +127,8 @@ def xla():
 
 
 def made_up(name, text):
-    """Reproducible inputs of a program (normally distributed numbers, and small integers as indices),
-    and the types of its results. None for programs with nested tuples or tokens."""
+    """Reproducible inputs of a program (normally distributed numbers, small integers as indices), and
+    the types of its results. None for programs with nested tuples or tokens."""
     from jax._src.lib import xla_client
 
     module = xla_client.hlo.hlo_module_from_text(re.sub(r"(?m)\A(\s*#.*\n)+", "", text))

@@ -122,7 +122,7 @@ def table(rows, command):
     failures = collections.defaultdict(list)
     for row in rows:
         if row["outcome"] in (*FAILURES, "read", "chaotic"):
-            # Names and numbers are replaced, so that failures of different programs have equal causes.
+            # Names and numbers are replaced, so that different programs have equal causes.
             about = re.sub(r"\S+\.hlo: (\S+: )?", "", row["cause"])
             about = re.sub(r"`[^`]*(`|$)", "`..`", about)
             about = re.sub(r"\d+(\.\d+)?(e[-+]\d+)?", "N", about)
