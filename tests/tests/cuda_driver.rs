@@ -157,7 +157,7 @@ fn too_little_memory_is_an_error_and_no_end() {
 fn a_kernel_that_fails_is_an_error_and_no_end() {
     let found = scenario("failure", &[("TEGULA_SIM_CUDA_FAILURES", "4:719,40:700")]);
     assert!(
-        found.is_empty() || found.contains("is made to fail"),
+        found.is_empty() || found.contains("failure injected into kernel launch"),
         "{found}"
     );
 }
@@ -166,7 +166,7 @@ fn a_kernel_that_fails_is_an_error_and_no_end() {
 fn a_lost_device_is_an_error_each_time() {
     let found = scenario("lost", &[("TEGULA_SIM_CUDA_FAILURES", "1:46")]);
     assert!(
-        found.is_empty() || found.contains("is made to fail"),
+        found.is_empty() || found.contains("failure injected into kernel launch"),
         "{found}"
     );
 }

@@ -98,9 +98,11 @@ impl Lowering<'_> {
         let (module, values) =
             tegula_tpu_schedule::kernel_module(self.module, self.assignment, kernel)?;
         if values.len() != reads.len() {
-            return Err(tegula_ir::Error::bug(
-                "a kernel's module has another number of parameters than the kernel reads arrays",
-            )
+            return Err(tegula_ir::Error::bug(format!(
+                "a kernel's module has {} parameters, but the kernel reads {} arrays",
+                values.len(),
+                reads.len()
+            ))
             .into());
         }
         let module = self.through_views(module, reads)?;

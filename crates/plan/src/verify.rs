@@ -468,7 +468,9 @@ impl Verifier<'_> {
         } else if !self.plan.same_place(a, b) {
             self.error(format!("{id} gets {a} and {b}, which partly overlap"));
         } else if !works_in_place(kernel, other, written) {
-            self.error(format!("{id} writes {a} over {b} before it has read it"));
+            self.error(format!(
+                "{id} overwrites {b} with {a} before it has read all of {b}"
+            ));
         }
     }
 }

@@ -141,7 +141,10 @@ fn run(driver: &mut Driver, kernel: &Kernel) -> Outcome {
         .iter()
         .find(|(number, _)| *number == driver.kernels);
     if let Some(&(number, status)) = made {
-        driver.note(&format!("{}: kernel {number} is made to fail", kernel.name));
+        driver.note(&format!(
+            "{}: failure injected into kernel launch {number}",
+            kernel.name
+        ));
         driver.failed = Some(status);
         driver.lost |= status == DEVICE_UNAVAILABLE;
         return Ok(());

@@ -292,7 +292,7 @@ fn groups_that_do_not_fit() {
         (
             "[1,3] constant({{1, 2, 1}})",
             FREE,
-            "group sizes have 2 dimensions",
+            "the group sizes must have 1 or",
         ),
         ("[] constant(1)", FREE, "group sizes must be an array"),
         (

@@ -268,7 +268,7 @@ fn slice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     for (place, axis) in axes.iter().enumerate() {
         let axis = axis
             .as_constant()
-            .ok_or_else(|| Error::unsupported("axes of unknown number are not supported"))?;
+            .ok_or_else(|| Error::unsupported("axes must be known when the model is read"))?;
         let axis = call.axis_of(axis, x.rank())?;
         let step = steps.as_ref().and_then(|all| all.get(place));
         let step = step.map_or(Some(1), Term::as_constant);

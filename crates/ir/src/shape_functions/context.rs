@@ -233,7 +233,7 @@ impl<'a, P: Provider> Context<'a, P> {
     pub(crate) fn not_negative(&mut self, size: P::Index) -> Result<P::Index, Error> {
         match self.provider.as_literal(&size) {
             Some(size) if size < 0 => Err(self.error(format_args!(
-                "a dimension of the result would have size {size}"
+                "a dimension of the result would have the negative size {size}"
             ))),
             Some(_) => Ok(size),
             None => {

@@ -138,9 +138,9 @@ impl<P: Provider> Context<'_, P> {
         }
         if last != prefix.len() {
             return Err(self.error(format_args!(
-                "group sizes have {} dimensions, not 1 or {}",
-                last + 1,
-                prefix.len() + 1
+                "the group sizes must have 1 or {} dimensions, found {}",
+                prefix.len() + 1,
+                last + 1
             )));
         }
         for (dim, &own) in prefix.iter().enumerate() {

@@ -314,7 +314,7 @@ impl Collector<'_> {
                         self.equal(
                             parameter,
                             operand,
-                            "a called computation's parameter and what it is given",
+                            "a called computation's parameter and its argument",
                         );
                     }
                 }
@@ -335,11 +335,7 @@ impl Collector<'_> {
                     if let (Some(parameter), Some(operand)) =
                         (parameter(branch, 0), operands.get(number + 1))
                     {
-                        self.equal(
-                            parameter,
-                            operand,
-                            "a branch's parameter and what it is given",
-                        );
+                        self.equal(parameter, operand, "a branch's parameter and its argument");
                     }
                     self.equal(
                         result(branch),

@@ -41,8 +41,12 @@ impl Cursor<'_> {
             mesh.devices = Some(self.devices(count)?);
         }
         let parts = self.axis_parts(&mesh.axes)?;
-        mesh.groups(&parts)
-            .ok_or_else(|| self.error_at(span, "the sub-axes do not divide their axes"))
+        mesh.groups(&parts).ok_or_else(|| {
+            self.error_at(
+                span,
+                "the sizes of the sub-axes do not divide the sizes of their axes",
+            )
+        })
     }
 
     fn axes(&mut self) -> Result<Vec<(String, i64)>, Error> {

@@ -567,7 +567,7 @@ unsafe fn multiply(
     }
     if !(tile.begun && units.range.is_empty()) {
         // SAFETY: as the caller promises.
-        unsafe { multiply_copies(run, vectors, call, tile, units) };
+        unsafe { multiply_copies(run, vectors, call, tile, &units) };
     }
 }
 
@@ -583,7 +583,7 @@ unsafe fn multiply_copies(
     vectors: usize,
     call: &Strided<'_>,
     tile: &mut Tile<'_>,
-    units: Units<'_>,
+    units: &Units<'_>,
 ) {
     const REGISTER: usize = SIDE * ROW;
     let groups = tile.rows.len().div_ceil(SIDE);

@@ -82,7 +82,7 @@ impl Emitter<'_> {
         cut: &Cut,
     ) -> Result<Vec<Local>, Error> {
         let Op::Reduce { to_apply, .. } = node.op else {
-            return Err(self.bug("expected a reduction whose candidates are selected"));
+            return Err(self.bug("expected a reduce that selects one of several candidates"));
         };
         let scope = self.scope(self.scope_of(node)).clone();
         let groups = self.groups_of_parts(plan, cut, &scope)?;

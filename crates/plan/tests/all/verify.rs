@@ -211,9 +211,9 @@ fn arguments_that_do_not_fit() {
 fn kernels_that_write_over_what_they_read() {
     let shared = "x2 = f32[100] in b2\nx3 = f32[100] in b2";
     let steps = |kernel: &str| format!("copy x0 -> x2\nrun {kernel}(x2, x3)\ncopy x3 -> x1");
-    let error = "k1 writes x3 over x2 before it has read it";
+    let error = "k1 overwrites x2 with x3 before it has read all of x2";
     wrong(&plan(848, TWO, shared, &steps("k1")), &[error]);
-    let error = "k1 writes x2 over x2 before it has read it";
+    let error = "k1 overwrites x2 with x2 before it has read all of x2";
     wrong(
         &plan(
             848,

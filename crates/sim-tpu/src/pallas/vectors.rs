@@ -187,9 +187,12 @@ impl<'k> Translator<'k> {
         let dims = vector.map(|value| self.module.values[value].dims().to_vec());
         let dims = dims.unwrap_or_default();
         let reference = self.reference(operation, operation.operands[at])?;
-        let words = reference
-            .words
-            .ok_or_else(|| Error::at(operation, "memory of its own elements"))?;
+        let words = reference.words.ok_or_else(|| {
+            Error::at(
+                operation,
+                "expected a reference to memory with elements (not to a semaphore)",
+            )
+        })?;
         let view = self.vector_view(operation, &operation.operands[at..], strides, vector)?;
         crate::machine::vector::value::ir_type(words.inner)
             .map_err(|message| Error::at(operation, message))?;

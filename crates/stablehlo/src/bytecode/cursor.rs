@@ -162,7 +162,7 @@ impl Cursor {
         }
         let aligned = self.at.next_multiple_of(alignment as usize);
         if aligned > self.end {
-            return Err(self.error("the padding of an alignment ends after the section"));
+            return Err(self.error("alignment padding extends beyond the end of the section"));
         }
         self.at = aligned;
         Ok(())

@@ -332,8 +332,9 @@ impl<'m> Lowerer<'m> {
             let dims = wanted
                 .as_array()
                 .and_then(tegula_ir::ArrayShape::static_dims);
-            let dims = dims
-                .ok_or_else(|| access.unsupported("sizes that are not known are not supported"))?;
+            let dims = dims.ok_or_else(|| {
+                access.unsupported("results with dynamic sizes are not supported")
+            })?;
             let whole = |limit: &i64| tegula_ir::SliceDim {
                 start: 0,
                 limit: *limit,

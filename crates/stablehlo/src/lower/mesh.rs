@@ -39,7 +39,7 @@ impl Lowerer<'_> {
             .collect();
         let parts = parts.ok_or_else(|| wrong("expected axes of the mesh"))?;
         mesh.groups(&parts)
-            .ok_or_else(|| wrong("the sub-axes do not divide their axes"))
+            .ok_or_else(|| wrong("the sizes of the sub-axes do not divide the sizes of their axes"))
     }
 
     /// A mesh, given by name or inline.

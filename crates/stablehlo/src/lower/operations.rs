@@ -111,7 +111,11 @@ impl<'m> Lowerer<'m> {
             "reduce_precision" => {
                 let bits = |name: &str| {
                     let value = access.integer(name)?;
-                    u32::try_from(value).map_err(|_| access.error(format!("`{name}` is {value}")))
+                    u32::try_from(value).map_err(|_| {
+                        access.error(format!(
+                            "`{name}` must be from 0 to 2^32 - 1, found {value}"
+                        ))
+                    })
                 };
                 let op = Op::ReducePrecision {
                     exponent_bits: bits("exponent_bits")?,

@@ -311,7 +311,9 @@ impl Parser<'_> {
     fn window(&mut self, begun: &mut Begun) -> Result<(), Error> {
         while self.scanner.peek() != Some(b'}') {
             let Some(word) = self.scanner.word() else {
-                return Err(self.scanner.error("expected a part of the window"));
+                return Err(self
+                    .scanner
+                    .error("expected the name of a window attribute (`stride`, `pad`, ...)"));
             };
             self.scanner.expect("=")?;
             match word {

@@ -129,6 +129,6 @@ pub(crate) fn why(reason: &Reason) -> String {
     match reason {
         Reason::Stated => "the program states this layout".to_owned(),
         Reason::Saves(seconds) => format!("costs {:.3} us less than row-major", seconds * 1e6),
-        Reason::Follows => "as what it is computed with".to_owned(),
+        Reason::Follows => "the same order as the arrays that it is computed with".to_owned(),
     }
 }

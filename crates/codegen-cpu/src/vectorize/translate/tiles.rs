@@ -56,7 +56,9 @@ pub(crate) fn run_of_tiles(
     let run = super::domain_run_in_rows(kernel, merged, extent, Some(row))?;
     match run.gathers == 0 && !run.tiles.is_empty() {
         true => Ok(run),
-        false => Err(Reason::new("a gather that is no tile")),
+        false => Err(Reason::new(
+            "a gather that cannot be loaded as a transposed tile",
+        )),
     }
 }
 
