@@ -244,6 +244,8 @@ def main():
     )
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     arguments = parser.parse_args()
+    if not pathlib.Path(arguments.library).exists():
+        parser.error(f"{arguments.library} does not exist: pip install onednn-cpu-gomp, or --library PATH")
     sizes = [tuple(map(int, size.split("x"))) for size in arguments.sizes]
     cores = sorted(os.sched_getaffinity(0))
     everything = []
