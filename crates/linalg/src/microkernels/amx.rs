@@ -17,7 +17,7 @@
 pub(crate) mod emulated;
 
 use super::strided::{Stretch, Strided};
-use super::strided_tile::sums_to_bf16;
+use super::vector512::sums_to_bf16;
 use core::arch::asm;
 use core::arch::x86_64::{
     _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_loadu_epi32,

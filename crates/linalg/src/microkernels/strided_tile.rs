@@ -19,11 +19,11 @@ use super::pack::transpose;
 use super::packed_tile::Arithmetic;
 use super::strided::{Fetch, Later, Strided};
 #[cfg(target_arch = "x86_64")]
+use super::vector512::sums_to_bf16;
+#[cfg(target_arch = "x86_64")]
 use addresses::{are_even, opaque};
 pub use form::TileForm;
 pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
-#[cfg(target_arch = "x86_64")]
-pub(super) use halves::sums_to_bf16;
 #[cfg(target_arch = "x86_64")]
 use halves::{from_bf16, from_f16};
 use tegula_ir::ElementType;

@@ -79,3 +79,17 @@ impl Vector for F16 {
         unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
     }
 }
+
+/// Stores the selected ones of 16 sums of bf16 products, rounded to the nearest bf16. The
+/// instruction flushes subnormal numbers to zero, but `vdpbf16ps` and `tdpbf16ps` yield none.
+///
+/// # Safety
+/// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(super) unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: __m512) {
+    // SAFETY: both are 256 bits; the caller promises that the elements of the mask can be written.
+    unsafe {
+        let rounded = core::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
+        _mm256_mask_storeu_epi16(to, mask, rounded);
+    }
+}

@@ -23,22 +23,3 @@ pub(super) unsafe fn from_f16(from: *const i16, mask: u16) -> core::arch::x86_64
     // with AVX-512 F, BW and VL.
     unsafe { vector512::F16::load(from, mask) }
 }
-
-/// Stores the selected ones of 16 sums of bf16 products, rounded to the nearest bf16. The
-/// instruction flushes subnormal numbers to zero, but neither `vdpbf16ps` nor `tdpbf16ps` yields one.
-///
-/// # Safety
-/// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(in super::super) unsafe fn sums_to_bf16(
-    to: *mut i16,
-    mask: u16,
-    sums: core::arch::x86_64::__m512,
-) {
-    use core::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
-    // SAFETY: both are 256 bits; the caller promises that the elements of the mask can be written.
-    unsafe {
-        let rounded = core::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
-        _mm256_mask_storeu_epi16(to, mask, rounded);
-    }
-}
