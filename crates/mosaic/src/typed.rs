@@ -344,7 +344,6 @@ impl Reader<'_> {
         }
         let mut regions = Vec::new();
         for region in &operation.regions {
-            // A reduction's combiner and such have regions that no kernel has.
             regions.push(self.region(operation, region)?);
         }
         let mut results = SmallVec::new();

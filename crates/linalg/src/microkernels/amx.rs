@@ -41,8 +41,8 @@ const COPIES: usize = 16;
 /// The steps after which two tiles take turns, if the depth has at least twice as many: their
 /// operands, four registers a step, take 32 KiB. 1024 rows, columns and terms of bf16 ran at 1138
 /// Gop/s with 8 steps, 1126 with 12, 985 with 16 and 962 without turns; 512 at 1808, 1722 and 1836
-/// (a driver in C with packed panels, one thread of a Sapphire Rapids with 2 MiB of second-level
-/// cache, 30 November 2026).
+/// (a driver in C with packed panels, one thread of a Xeon with 2 MiB of second-level cache, 30
+/// November 2026).
 const TURN: usize = 8;
 
 /// A guard: while it lives, this thread's AMX registers are configured.
@@ -251,7 +251,7 @@ runs!(run_bf16, "tdpbf16ps");
 runs!(run_s8, "tdpbssd");
 runs!(run_u8, "tdpbusd");
 
-/// What becomes of complete sums.
+/// The type of the result's elements, as which complete sums are stored.
 #[derive(Clone, Copy)]
 enum Store {
     F32,
