@@ -145,7 +145,8 @@ fn run_device<J: Job, T, E>(
     result.map_err(|error| RunError::Device { device, error })
 }
 
-/// When it is dropped, also during a panic, tells the others that a device's run has ended.
+/// When dropped, also during a panic, calls [`Job::end`] for the device, so that the other devices
+/// learn that its run has ended.
 struct Running<'a, J: Job> {
     job: &'a J,
     device: usize,

@@ -283,7 +283,8 @@ pub(crate) fn by_sums(
     let scale = terms.sqrt() * epsilon / 2.0;
     let mut values = to_f64s(x);
     for (i, (value, &magnitude)) in values.iter_mut().zip(magnitudes).enumerate() {
-        // Half of the smallest number for each product; a complex term has two products.
+        // Rounding a product that underflows changes it by at most half of the smallest subnormal
+        // number. A complex term is the sum of two products.
         let underflow = if magnitude > 0.0 {
             terms * smallest
         } else {

@@ -119,7 +119,7 @@ pub enum Space {
 /// How a buffer communicates with the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Not at all: it starts uninitialised, and its content is lost at the end.
+    /// Only the program uses it: it starts uninitialised, and its content is lost at the end.
     Scratch,
     /// It holds the argument of this number when the program starts.
     Parameter(usize),

@@ -94,7 +94,7 @@ fn register_passes(module: &Module, id: ComputationId, speeds: &Speeds, depth: u
             Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } => {
                 total += read();
             }
-            // One pass for every doubling of the points that are combined.
+            // A fast Fourier transform of `n` points makes `log2(n)` passes over the array.
             Op::Fft { length, .. } => {
                 let points: f64 = length.iter().map(|&n| n.max(1) as f64).product();
                 total += read() * points.log2().max(1.0);

@@ -201,7 +201,8 @@ fn slabs_of_what_changes() {
     }
 }
 
-/// A slab outside of loops, which is also a result, turned, and read twice.
+/// Slabs (contiguous parts of an array that `dynamic-slice` selects) outside of loops. Each is both
+/// operands of a `dot`, of which the second is transposed; one slab is also a result.
 #[test]
 fn slabs_without_a_loop() {
     let text = "HloModule slabs

@@ -32,7 +32,7 @@ pub(crate) struct CodeImage {
     pub functions: Vec<u32>,
     /// The names of the external routines that it calls.
     pub routines: Vec<String>,
-    /// Scalar operations that code applies by the function for [`General`].
+    /// The scalar operations for which the code calls a function that interprets a [`General`].
     pub operations: Vec<General>,
     /// The references to fill in.
     pub relocations: Vec<Relocation>,

@@ -36,7 +36,8 @@ const WORTH_PACKING: i64 = 1 << 13;
 
 /// A call of a routine.
 pub(super) struct Call {
-    /// The routine that prepares a product, or computes another kind of call.
+    /// The name of the routine. For a product, it prepares the product; for other kinds of calls,
+    /// it computes the result.
     pub routine: &'static str,
     pub kind: Kind,
     /// The routine that computes the bytes of scratch memory, if these depend on open sizes.

@@ -151,7 +151,9 @@ struct Innermost<'k> {
     at_most: Option<i64>,
 }
 
-/// The dimensions and lanes that [`merged`] gives, and the body of the vector loop.
+/// Makes one vector loop of the `count` innermost dimensions of the kernel's domain, as counted by
+/// [`merged`]. Returns these dimensions, and the loop's body or the reason why it is not
+/// vectorised.
 fn innermost(
     kernel: &Kernel,
     (count, lanes): (usize, Term),

@@ -1,8 +1,9 @@
-//! Providers whose numbers are generated code.
+//! Providers that emit code which computes numbers.
 //!
-//! [`Emitting`] folds what is known, and passes the rest to an [`Emitter`], which writes one
-//! operation of the target language at a time. Emitted arithmetic is checked: like a [`Number`],
-//! each value carries the reason why there is none, and only the chosen side of a selection counts.
+//! [`Emitting`] folds operations on constants, and passes the others to an [`Emitter`], which
+//! writes one operation of the target language at a time. Emitted arithmetic is checked: like a
+//! [`Number`], the result of an operation is an integer or the reason why there is none (such as
+//! overflow). The result of a selection depends only on the condition and on the chosen side.
 
 use super::{Arithmetic, Number, Provider};
 use crate::term::{Node, Term, Var};

@@ -273,8 +273,8 @@ fn image(map: &IndexingMap, space: &TilingSpace, prover: &mut Prover) -> Tile {
     }
 }
 
-/// The condition that run-time values without clamping are in their bounds; otherwise, nothing is
-/// read.
+/// The condition that each run-time value that the operation does not clamp is within its bounds.
+/// If one is not, the operation reads nothing.
 fn is_inside(walk: &Image<'_>, space: &TilingSpace) -> Condition {
     let first = walk.map.dims.len() + walk.map.ranges.len();
     let sources = walk.map.runtime.iter().enumerate();

@@ -170,7 +170,7 @@ fn op(step: &Step, groups: &[Vec<usize>]) -> Op {
     }
 }
 
-/// The participants at the positions of a group, as seen by participant `own`.
+/// The participants of the group that contains participant `own`, in the order of their positions.
 fn members(groups: &ReplicaGroups, own: usize) -> Vec<usize> {
     let ReplicaGroups::Lists(lists) = groups else {
         panic!("groups are listed here");

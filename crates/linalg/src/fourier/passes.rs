@@ -98,13 +98,15 @@ impl<T: Copy> Store<T> for Rows<T> {
 }
 
 impl<T: Real> Passes<'_, T> {
-    /// Transforms lines. The first pass reads them and the last pass writes them directly, if these
-    /// passes have radix [`FOUR`], as nearly all have.
+    /// Transforms [`LANES`] lines. The first pass loads directly from `from`, and the last pass
+    /// stores directly to `to`, if they have radix [`FOUR`], as nearly all have; otherwise, the
+    /// lines are copied.
     ///
     /// # Safety
-    /// The CPU has these vectors. The arrays have a row for each element. The source is neither
-    /// array, or the second one. The destination is neither array, or an array with as many rows
-    /// that is not read any more. The table belongs to the radices.
+    /// The CPU has these vectors. Each of `arrays` has a row for each element of a line. `from`
+    /// loads from neither of them, or from the second. `to` stores to neither of them, or to an
+    /// array with as many rows whose content is not read any more. The table belongs to the
+    /// radices.
     #[inline(always)]
     pub(super) unsafe fn run<V: Compiled<T>>(
         &self,

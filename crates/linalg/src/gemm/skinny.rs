@@ -16,9 +16,10 @@ use core::ops::Range;
 
 /// The maximum number of rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
-/// The same limit where the compiler vectorises.
+/// [`ALONG_ROWS`] for portable code, which the compiler vectorises.
 const ALONG_ROWS_NARROW: usize = 2;
-/// The minimum depth for it: one vector.
+/// The minimum depth (size of the contracted dimension) of a product that is computed along the
+/// rows of its right operand: the lanes of one vector.
 const ALONG_DEPTH: usize = 16;
 
 /// A right operand of at least this many bytes does not stay in a cache between runs.

@@ -92,7 +92,8 @@ struct RowsForm {
     outer_count: usize,
     /// The innermost row axis, along which the result is contiguous.
     inner: Axis,
-    /// The number of pieces of each row that are computed together.
+    /// The number of pieces that each row is split into. [`ROWS`] pieces are computed together;
+    /// rows are only split if a group has fewer rows than that.
     pieces: usize,
     function: RowsFn,
 }

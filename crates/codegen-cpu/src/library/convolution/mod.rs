@@ -391,8 +391,9 @@ impl Convolution {
     }
 }
 
-/// The products of a convolution, an operand of which may be the same in every run; `None` if a
-/// border would be too large or sizes overflow.
+/// Splits a convolution into matrix products. `fixed` is the number of the operand that is the same
+/// in every run, if there is one. `None` if the copy of the input with its border would be too
+/// large, or if sizes overflow.
 fn products(
     (isa, fixed): (CpuFeatures, Option<usize>),
     found: &Products<'_>,

@@ -409,7 +409,8 @@ fn narrow_elements_in_turn() {
                 let arrays = (0..stride).map(|array| numbers[size * array * count..].as_ptr());
                 let mut args: Vec<u64> = arrays.map(|p| p as u64).collect();
                 args.push(out[GUARD..].as_mut_ptr() as u64);
-                // SAFETY: `n` elements of each array are read, and as many blocks are written.
+                // SAFETY: the code reads `n` elements of each array, and writes `n` groups that
+                // have one element of each array.
                 unsafe { compiled.run(&args, n) };
                 let written = GUARD..GUARD + numbers.len();
                 let name = compiled.name;

@@ -9,12 +9,12 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::ElementType;
 
-/// The 64-bit scalars that lanes hold in 32 bits.
+/// The scalars of 64 bits that vectorised code computes in lanes of 32 bits.
 #[derive(Default)]
 pub(super) struct Indices {
-    /// Widening conversions that only such clamps use.
+    /// Conversions to 64 bits whose results only the clamps in `clamped` use.
     pub(super) widened: FxHashSet<ScalarId>,
-    /// Clamps of these conversions whose results are only bound to variables.
+    /// Clamps of the conversions in `widened`. Their results are only bound to variables.
     pub(super) clamped: FxHashSet<ScalarId>,
 }
 
