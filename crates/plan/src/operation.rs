@@ -129,7 +129,8 @@ pub(super) fn read(
     if !alone || root.op.opcode() != opcode {
         return Err((
             0,
-            "expected nothing but the operation's attributes".to_owned(),
+            "expected only attributes of the operation, found instructions or other operands"
+                .to_owned(),
         ));
     }
     // An operation that cannot be built could be neither printed nor run.

@@ -91,8 +91,9 @@ fn fragment(d: &mut Decoding<'_, '_>, index: usize, count: usize) -> Result<Vec<
         return Ok(registers);
     }
     Err(d.error(format!(
-        "operand {} of this `mma` has {count} registers",
-        index + 1
+        "operand {} of this `mma` must have {count} registers, and {} are given",
+        index + 1,
+        registers.len()
     )))
 }
 

@@ -180,7 +180,12 @@ impl Explanation<'_> {
         let module = self.module;
         let shape = &module[crate::instruction_names::named(module, name)?].shape;
         let (leaf, dimension) = place.split_once('.').unwrap_or(("0", place));
-        let wrong = || anyhow!("`{place}` is not a dimension of `{name}`: expected a number");
+        let wrong = || {
+            anyhow!(
+                "`{place}` is not a dimension of `{name}`: expected a number as in `0`, or `LEAF.K` \
+                 as in `1.0` for a tuple"
+            )
+        };
         let leaf: usize = leaf.parse().map_err(|_| wrong())?;
         let dimension: usize = dimension.parse().map_err(|_| wrong())?;
         let mut leaves = Vec::new();

@@ -74,7 +74,9 @@ fn scaled(
         split.dims.push(count.clone());
         if size != count {
             let (Some(size), Some(count)) = (size.as_static(), count.as_static()) else {
-                return Err(Error::input("block scales along a symbolic dimension"));
+                return Err(Error::input(
+                    "block scales along a dimension of open size are not supported: give it a size",
+                ));
             };
             split.dims.push(Dim::Static(size / count.max(1)));
         }

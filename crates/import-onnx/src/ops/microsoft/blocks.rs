@@ -219,9 +219,10 @@ fn gather_blocks<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     let along = call.axis_of(call.int("gather_axis", 0), data.rank())?;
     let axis = call.axis_of(call.int("quantize_axis", 1), data.rank())?;
     if along == axis {
-        return Err(Error::unsupported(
-            "slices along the block dimension are not supported",
-        ));
+        return Err(Error::unsupported(format!(
+            "`gather_axis` and `quantize_axis` are both {axis}: gathering along the quantized \
+             dimension is not supported"
+        )));
     }
     let block = positive(call, "block_size", 128)?;
     let ty = scales.ty;
