@@ -151,8 +151,8 @@ struct Innermost<'k> {
     at_most: Option<i64>,
 }
 
-/// Makes one vector loop of the `count` innermost dimensions of the kernel's domain, as counted by
-/// [`merged`]. Returns these dimensions, and the loop's body or the reason why it is not
+/// Makes one vector loop of the `count` innermost dimensions of the kernel's domain, `lanes`
+/// iterations together. Returns these dimensions, and the loop's body or the reason why it is not
 /// vectorised.
 fn innermost(
     kernel: &Kernel,

@@ -1,5 +1,9 @@
 use super::{Axes, Axis, AxisList, InPlace, Product, TileForm, Types};
+#[cfg(target_arch = "x86_64")]
+use super::{Sizes, skinny::dots};
 use crate::microkernels::CpuFeatures;
+#[cfg(target_arch = "x86_64")]
+use crate::microkernels::VectorWidth;
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::strided::Fetch;
 use crate::microkernels::strided_tile::{self, StridedKernel};
@@ -272,6 +276,35 @@ fn every_blocking_gives_the_sum() {
             }
         }
     }
+}
+
+/// Packing for matrix registers pays with fewer rows than for vectors, but not with so few that
+/// vectors multiply them on CPUs with AMX, too.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn few_rows_of_bf16_are_packed_for_matrix_registers_only() {
+    let along_rows = |amx_bf16, rows, depth| {
+        let isa = CpuFeatures {
+            width: VectorWidth::Avx512,
+            bf16: true,
+            amx_bf16,
+            ..CpuFeatures::every()
+        };
+        let types = [ElementType::BF16; 3];
+        let axes = Axes {
+            rows: [axis(rows, depth, 0, 4096)].into(),
+            columns: [axis(4096, 0, depth, 1)].into(),
+            depth: [axis(depth, 1, 1, 0)].into(),
+            ..Axes::default()
+        };
+        dots(isa, types, &axes, Sizes::new(&axes), Arithmetic::Bf16Pairs).is_some()
+    };
+    for rows in 1..strided_tile::MATRIX_ROWS {
+        assert!(along_rows(false, rows, 256), "{rows} rows");
+        assert!(along_rows(true, rows, 256), "{rows} rows with AMX");
+    }
+    assert!(along_rows(false, 12, 1024));
+    assert!(!along_rows(true, 12, 1024));
 }
 
 #[test]

@@ -391,9 +391,9 @@ impl Convolution {
     }
 }
 
-/// Splits a convolution into matrix products. `fixed` is the number of the operand that is the same
-/// in every run, if there is one. `None` if the copy of the input with its border would be too
-/// large, or if sizes overflow.
+/// Splits a convolution into matrix products, or loops that replace them. `fixed` is the number of
+/// the operand that is the same in every run, if there is one. `None` if the copy of the input with
+/// its border would be too large, if sizes overflow, or if no product has these types.
 fn products(
     (isa, fixed): (CpuFeatures, Option<usize>),
     found: &Products<'_>,
